@@ -1,0 +1,1 @@
+//! Delivery: tokens, tracker, watermark, ledger, start positions; pure code

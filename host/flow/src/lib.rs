@@ -1,0 +1,1 @@
+//! Flow language: YAML to a checked plan

@@ -1,0 +1,1 @@
+//! What a broker is to the host: traits, librdkafka, memory broker

@@ -1,0 +1,1 @@
+//! Plugin host: WebAssembly components under limits

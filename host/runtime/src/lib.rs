@@ -1,0 +1,1 @@
+//! A plan as running stages on timely workers
