@@ -1,0 +1,127 @@
+//! What the compiler asks of others. This crate knows no process environment, no component reader and no Kafka client;
+//! the binary fills these in, and tests answer as they like.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+/// Variables and files that `${…}` may name.
+pub trait Environment {
+    /// The value of a variable; none if it is not set.
+    fn var(&self, name: &str) -> Option<String>;
+
+    /// The bytes of a file that `${file:PATH}` names.
+    ///
+    /// # Errors
+    /// What the file system answered.
+    fn file(&self, path: &Path) -> io::Result<Vec<u8>>;
+}
+
+/// A part that a component can play.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// One record in, one out.
+    Step,
+    /// One record in, any number out.
+    Expand,
+    /// A batch in, one output for each input.
+    BatchStep,
+    /// A batch in, any number out.
+    BatchExpand,
+    /// A yes or no about a record.
+    Predicate,
+    /// A label for a record.
+    Selector,
+    /// A key for a record.
+    Partitioner,
+    /// One record in, rows of named types out.
+    TypedExpander,
+    /// Writes records somewhere.
+    Sink,
+}
+
+impl Role {
+    /// The role as people say it, such as `batch step`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Step => "step",
+            Role::Expand => "expander",
+            Role::BatchStep => "batch step",
+            Role::BatchExpand => "batch expander",
+            Role::Predicate => "predicate",
+            Role::Selector => "selector",
+            Role::Partitioner => "partitioner",
+            Role::TypedExpander => "typed expander",
+            Role::Sink => "sink",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What a component's types tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ComponentFacts {
+    /// The parts that it can play, in either form.
+    pub roles: BTreeSet<Role>,
+    /// Whether it exports `bind-commit-tracker`.
+    pub tracked: bool,
+}
+
+/// Reads components.
+pub trait Components {
+    /// What the file's types tell. Asked once for each file.
+    ///
+    /// # Errors
+    /// Why the file cannot be read, or is no component for this host: a sentence without a full stop.
+    fn facts(&self, path: &Path) -> Result<ComponentFacts, String>;
+}
+
+/// Which client a key is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ClientKind {
+    /// Reads the flow's topics.
+    Consumer,
+    /// Writes the flow's outputs.
+    Producer,
+}
+
+impl ClientKind {
+    /// `consumer` or `producer`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            ClientKind::Consumer => "consumer",
+            ClientKind::Producer => "producer",
+        }
+    }
+}
+
+/// Why the Kafka client does not take a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyRefusal {
+    /// It knows no such key.
+    Unknown,
+    /// It knows the key and not this value, or not for this client; the client's own words.
+    Refused(String),
+}
+
+/// Knows the Kafka client's settings.
+pub trait KafkaKeys {
+    /// Whether the client would take the key with this value.
+    ///
+    /// # Errors
+    /// Why it would not.
+    fn check(&self, client: ClientKind, key: &str, value: &str) -> Result<(), KeyRefusal>;
+
+    /// The keys that the client knows, to suggest the nearest; may be empty.
+    fn known(&self) -> &[&str] {
+        &[]
+    }
+}
