@@ -1,1 +1,20 @@
-//! Newtypes, column batches and metric names that every crate of loom-host shares
+//! What every crate of loom-host shares: newtypes for the nouns of Kafka and of the flow, column batches in Apache
+//! Arrow's layout, and the closed lists that name errors and endings in logs, metrics and tests.
+//!
+//! Nothing here does I/O, reads a clock or knows a client library.
+
+mod batch;
+mod column;
+mod headers;
+mod ids;
+mod moment;
+mod names;
+mod source;
+
+pub use batch::{Batch, BatchBuilder, Changes, RecordRef, Rows};
+pub use column::{BytesBuilder, BytesColumn, Column, ColumnError};
+pub use headers::{HeaderBuilder, HeaderColumn, HeaderIter};
+pub use ids::{CommitOffset, Epoch, PartitionId, RecordOffset, TopicPartition, WorkerIndex};
+pub use moment::Moment;
+pub use names::{Ending, ErrorKind};
+pub use source::{Source, SourceBuilder, SourceColumn};

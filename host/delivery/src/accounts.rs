@@ -1,0 +1,179 @@
+//! The accounts of one worker: its partitions' trackers and its groups. The only place where tokens are minted, split,
+//! grouped and redeemed, and where the ledger is written.
+
+use loom_types::{CommitOffset, Ending, PartitionId, RecordOffset};
+
+use crate::groups::{Groups, Share};
+use crate::ledger::Ledger;
+use crate::token::{FULL_WEIGHT, Scope, Token};
+use crate::tracker::Tracker;
+
+/// See the module's description.
+#[derive(Debug)]
+pub struct Accounts {
+    tracked: bool,
+    trackers: Vec<Tracker>,
+    groups: Groups,
+}
+
+impl Accounts {
+    /// Under at least once: every record is tracked until it is resolved.
+    #[must_use]
+    pub fn tracked() -> Self {
+        Accounts { tracked: true, trackers: Vec::new(), groups: Groups::default() }
+    }
+
+    /// Under at most once: rows are counted, and nothing is tracked.
+    #[must_use]
+    pub fn untracked() -> Self {
+        Accounts { tracked: false, trackers: Vec::new(), groups: Groups::default() }
+    }
+
+    /// Whether records are tracked.
+    #[must_use]
+    pub fn is_tracked(&self) -> bool {
+        self.tracked
+    }
+
+    /// Adds a partition that is read from `start`; nothing below `floor` is ever committed for it.
+    pub fn add_partition(&mut self, start: CommitOffset, floor: Option<CommitOffset>) -> PartitionId {
+        let id =
+            PartitionId(u32::try_from(self.trackers.len()).expect("a worker owns less than 2^32 partitions"));
+        self.trackers.push(Tracker::new(start, floor));
+        id
+    }
+
+    /// A partition's tracker. Panics for a partition that was not added.
+    #[must_use]
+    pub fn tracker(&self, partition: PartitionId) -> &Tracker {
+        &self.trackers[partition.index()]
+    }
+
+    /// All partitions, in the order they were added.
+    pub fn partitions(&self) -> impl Iterator<Item = (PartitionId, &Tracker)> {
+        self.trackers.iter().enumerate().map(|(index, tracker)| (PartitionId(index as u32), tracker))
+    }
+
+    /// Registers a record, before it is emitted. `bytes`: what it counts towards the partition's bound.
+    pub fn register(&mut self, partition: PartitionId, offset: RecordOffset, bytes: u32) -> Token {
+        let tracker = &mut self.trackers[partition.index()];
+        tracker.ledger.minted += 1;
+        tracker.ledger.live += 1;
+        if !self.tracked {
+            tracker.advance(offset.next());
+            tracker.ledger.registered += 1;
+            tracker.ledger.resolved += 1;
+            return Token::mint(partition, Scope::Untracked, offset.0 as u64, FULL_WEIGHT);
+        }
+        let sequence = tracker.register(offset, bytes);
+        Token::mint(partition, Scope::Record, sequence, FULL_WEIGHT)
+    }
+
+    /// Reading moved on to `to`; what lies below it and was not registered is a gap. `tombstones` of it were skipped.
+    pub fn advance(&mut self, partition: PartitionId, to: CommitOffset, tombstones: u64) {
+        let tracker = &mut self.trackers[partition.index()];
+        tracker.advance(to);
+        tracker.ledger.skipped += tombstones;
+    }
+
+    /// Divides a token exactly among the `rows` rows that a node made of its row, and hands each its share. None at all
+    /// redeems it at once.
+    pub fn split(&mut self, token: Token, rows: usize, mut each: impl FnMut(usize, Token)) {
+        match rows {
+            0 => return self.redeem(token, Ending::NoOutput),
+            1 => return each(0, token),
+            _ => {}
+        }
+        let wanted = rows as u64;
+        let token = if token.scope() != Scope::Untracked && token.weight() < wanted {
+            self.group_of(vec![token])
+        } else {
+            token
+        };
+        let ledger = &mut self.trackers[token.partition().index()].ledger;
+        ledger.consumed += 1;
+        ledger.minted += wanted;
+        ledger.live += wanted - 1;
+        let (partition, scope, sequence, weight) = token.spend();
+        if scope == Scope::Untracked {
+            for row in 0..rows {
+                each(row, Token::mint(partition, scope, sequence, FULL_WEIGHT));
+            }
+            return;
+        }
+        let (share, rest) = (weight / wanted, weight % wanted);
+        for row in 0..rows {
+            each(row, Token::mint(partition, scope, sequence, share + u64::from((row as u64) < rest)));
+        }
+    }
+
+    /// One token for a row that stands for all these; none when there are none. Its redemption redeems them.
+    pub fn group(&mut self, parents: Vec<Token>) -> Option<Token> {
+        (!parents.is_empty()).then(|| self.group_of(parents))
+    }
+
+    fn group_of(&mut self, parents: Vec<Token>) -> Token {
+        let partition = parents[0].partition();
+        let untracked = parents[0].scope() == Scope::Untracked;
+        for parent in &parents {
+            let ledger = &mut self.trackers[parent.partition().index()].ledger;
+            ledger.consumed += 1;
+            ledger.live -= 1;
+        }
+        let ledger = &mut self.trackers[partition.index()].ledger;
+        ledger.minted += 1;
+        ledger.live += 1;
+        let shares: Vec<Share> = parents.into_iter().map(Token::spend).collect();
+        if untracked {
+            return Token::mint(partition, Scope::Untracked, shares[0].2, FULL_WEIGHT);
+        }
+        Token::mint(partition, Scope::Group, self.groups.open(shares), FULL_WEIGHT)
+    }
+
+    /// Redeems a row's token, after the durable write that it stood for, or whatever else ended it.
+    pub fn redeem(&mut self, token: Token, ending: Ending) {
+        let ledger = &mut self.trackers[token.partition().index()].ledger;
+        ledger.ended[ending.index()] += 1;
+        ledger.live -= 1;
+        let (partition, scope, sequence, weight) = token.spend();
+        match scope {
+            Scope::Record => self.trackers[partition.index()].redeem(sequence, weight),
+            Scope::Group => self.redeem_group(sequence, weight),
+            Scope::Untracked => {}
+        }
+    }
+
+    fn redeem_group(&mut self, sequence: u64, weight: u64) {
+        let mut shares = self.groups.redeem(sequence, weight).unwrap_or_default();
+        while let Some((partition, scope, sequence, weight)) = shares.pop() {
+            match scope {
+                Scope::Record => self.trackers[partition.index()].redeem(sequence, weight),
+                Scope::Group => shares.extend(self.groups.redeem(sequence, weight).unwrap_or_default()),
+                Scope::Untracked => {}
+            }
+        }
+    }
+
+    /// The offset of the record that a token stands for; of a group, its first parent's.
+    #[must_use]
+    pub fn offset(&self, token: &Token) -> Option<RecordOffset> {
+        let (mut partition, mut scope, mut sequence) = (token.partition(), token.scope(), token.sequence());
+        loop {
+            match scope {
+                Scope::Record => return self.trackers[partition.index()].offset(sequence),
+                Scope::Untracked => return Some(RecordOffset(sequence as i64)),
+                Scope::Group => (partition, scope, sequence, _) = self.groups.first_parent(sequence)?,
+            }
+        }
+    }
+
+    /// All partitions' counts, added up.
+    #[must_use]
+    pub fn ledger(&self) -> Ledger {
+        let mut sum = Ledger::default();
+        for tracker in &self.trackers {
+            sum.add(&tracker.ledger);
+        }
+        sum
+    }
+}

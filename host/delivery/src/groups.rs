@@ -1,0 +1,57 @@
+//! Groups: a row that stands for several records, or for a share too small to divide, gets a full weight of its own;
+//! when that is redeemed, the parents' weights are.
+
+use loom_types::PartitionId;
+
+use crate::token::{FULL_WEIGHT, Scope};
+
+/// A parent's share: partition, scope, sequence number, weight.
+pub(crate) type Share = (PartitionId, Scope, u64, u64);
+
+#[derive(Debug)]
+struct Group {
+    redeemed: u64,
+    parents: Vec<Share>,
+}
+
+/// The groups of one worker.
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    slots: Vec<Option<Group>>,
+    free: Vec<usize>,
+}
+
+impl Groups {
+    /// A new group over these shares; its sequence number.
+    pub(crate) fn open(&mut self, parents: Vec<Share>) -> u64 {
+        let group = Some(Group { redeemed: 0, parents });
+        match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot] = group;
+                slot as u64
+            }
+            None => {
+                self.slots.push(group);
+                (self.slots.len() - 1) as u64
+            }
+        }
+    }
+
+    /// Adds weight to a group; its parents' shares when that completes it.
+    pub(crate) fn redeem(&mut self, sequence: u64, weight: u64) -> Option<Vec<Share>> {
+        let slot = sequence as usize;
+        let group = self.slots.get_mut(slot).and_then(Option::as_mut)?;
+        group.redeemed += weight;
+        debug_assert!(group.redeemed <= FULL_WEIGHT, "a group was redeemed twice");
+        if group.redeemed < FULL_WEIGHT {
+            return None;
+        }
+        self.free.push(slot);
+        self.slots[slot].take().map(|group| group.parents)
+    }
+
+    /// A group's first parent.
+    pub(crate) fn first_parent(&self, sequence: u64) -> Option<Share> {
+        self.slots.get(sequence as usize)?.as_ref()?.parents.first().copied()
+    }
+}

@@ -1,0 +1,145 @@
+//! The tracker of one partition: which records are unresolved, and so which offset may be committed.
+//!
+//! Invariants:
+//! - the watermark is the lowest unresolved record's offset, or the position when all are resolved; it never falls;
+//! - offsets that were never registered (compaction, control records, skipped tombstones) are never waited on;
+//! - nothing below the floor is ever a commit offset.
+//!
+//! Records have dense sequence numbers in registration order; their entries live in a ring, so that registering and
+//! redeeming take constant time and allocate nothing in steady state.
+
+use std::collections::VecDeque;
+
+use loom_types::{CommitOffset, RecordOffset};
+
+use crate::ledger::Ledger;
+use crate::token::FULL_WEIGHT;
+
+#[derive(Debug)]
+struct Entry {
+    offset: RecordOffset,
+    redeemed: u64,
+    bytes: u32,
+}
+
+/// What a partition holds against its bounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outstanding {
+    /// Records from the oldest unresolved one on: resolved ones behind it count, since their entries are held too.
+    pub records: usize,
+    /// Bytes of the unresolved records.
+    pub bytes: u64,
+}
+
+/// The records of one partition. See the module's description.
+#[derive(Debug)]
+pub struct Tracker {
+    ring: VecDeque<Entry>,
+    /// The sequence number of the ring's first entry.
+    first: u64,
+    position: CommitOffset,
+    floor: Option<CommitOffset>,
+    bytes: u64,
+    pub(crate) ledger: Ledger,
+}
+
+impl Tracker {
+    pub(crate) fn new(start: CommitOffset, floor: Option<CommitOffset>) -> Self {
+        Tracker {
+            ring: VecDeque::new(),
+            first: 0,
+            position: start,
+            floor,
+            bytes: 0,
+            ledger: Ledger::default(),
+        }
+    }
+
+    pub(crate) fn register(&mut self, offset: RecordOffset, bytes: u32) -> u64 {
+        debug_assert!(
+            self.position <= CommitOffset::at(offset),
+            "record {offset} registered behind position {}",
+            self.position
+        );
+        let sequence = self.first + self.ring.len() as u64;
+        self.ring.push_back(Entry { offset, redeemed: 0, bytes });
+        self.position = offset.next();
+        self.bytes += u64::from(bytes);
+        self.ledger.registered += 1;
+        self.ledger.outstanding += 1;
+        sequence
+    }
+
+    /// Adds weight to a record, and forgets records from the front on that are resolved.
+    pub(crate) fn redeem(&mut self, sequence: u64, weight: u64) {
+        let Some(entry) = sequence.checked_sub(self.first).and_then(|at| self.ring.get_mut(at as usize))
+        else {
+            debug_assert!(false, "weight redeemed for a record that is resolved");
+            return;
+        };
+        entry.redeemed += weight;
+        debug_assert!(entry.redeemed <= FULL_WEIGHT, "a record was redeemed twice");
+        if entry.redeemed == FULL_WEIGHT {
+            self.ledger.resolved += 1;
+            self.ledger.outstanding -= 1;
+            self.bytes -= u64::from(entry.bytes);
+            while self.ring.front().is_some_and(|front| front.redeemed == FULL_WEIGHT) {
+                self.ring.pop_front();
+                self.first += 1;
+            }
+        }
+    }
+
+    /// Reading moved on without registering: what lies below `to` and was not registered is a gap.
+    pub(crate) fn advance(&mut self, to: CommitOffset) {
+        self.position = self.position.max(to);
+    }
+
+    /// A record's offset, while its entry is held.
+    pub(crate) fn offset(&self, sequence: u64) -> Option<RecordOffset> {
+        sequence.checked_sub(self.first).and_then(|at| self.ring.get(at as usize)).map(|entry| entry.offset)
+    }
+
+    /// The lowest unresolved record's offset, or the position when all are resolved.
+    #[must_use]
+    pub fn watermark(&self) -> CommitOffset {
+        self.ring.front().map_or(self.position, |front| CommitOffset::at(front.offset))
+    }
+
+    /// The offset that may be committed; none while the watermark is below the floor.
+    #[must_use]
+    pub fn commit_offset(&self) -> Option<CommitOffset> {
+        let watermark = self.watermark();
+        self.floor.is_none_or(|floor| watermark >= floor).then_some(watermark)
+    }
+
+    /// The next offset to read.
+    #[must_use]
+    pub fn position(&self) -> CommitOffset {
+        self.position
+    }
+
+    /// The committed offset seen at start.
+    #[must_use]
+    pub fn floor(&self) -> Option<CommitOffset> {
+        self.floor
+    }
+
+    /// The oldest unresolved record.
+    #[must_use]
+    pub fn oldest(&self) -> Option<RecordOffset> {
+        self.ring.front().map(|front| front.offset)
+    }
+
+    /// What it holds against its bounds.
+    #[must_use]
+    pub fn outstanding(&self) -> Outstanding {
+        Outstanding { records: self.ring.len(), bytes: self.bytes }
+    }
+
+    /// Its counts.
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+}

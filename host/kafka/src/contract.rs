@@ -1,0 +1,244 @@
+//! The traits that the runtime sees a broker through.
+//!
+//! Invariants that both implementations keep, and that one conformance suite checks:
+//! - records of a partition come in offset order, each once;
+//! - after a `take` that says `more = false`, the arrival of the next record calls the waker;
+//! - a token given to `send` comes back from `acks` exactly once, whatever happens, until the sink is closed;
+//! - rows of one output that go to one partition are written in the order they were sent;
+//! - a commit request is answered exactly once, with a result for each partition of it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use loom_delivery::Token;
+use loom_types::{Batch, BatchBuilder, CommitOffset, PartitionId, TopicPartition};
+
+use crate::error::KafkaError;
+use crate::settings::ProducerSettings;
+
+/// Called from any thread, also under a client's lock: it only marks and unparks.
+pub type Waker = Arc<dyn Fn() + Send + Sync>;
+
+/// What is asked at assembly, before a record flows; calls may block up to the given time.
+pub trait Broker: Send + Sync {
+    /// Facts about topics, in the order asked. Asking never creates a topic. A topic that does not exist, or may not be
+    /// seen, is an error in its place.
+    fn topics(&self, names: &[&str], timeout: Duration) -> Result<Vec<Result<TopicInfo, KafkaError>>, KafkaError>;
+
+    /// Facts about output topics, in the order asked, each through the client of its own producer. Asking never creates a
+    /// topic.
+    fn output_topics(
+        &self,
+        outputs: &[OutputSettings],
+        timeout: Duration,
+    ) -> Result<Vec<Result<TopicInfo, KafkaError>>, KafkaError>;
+
+    /// The names of all topics that can be seen: for suggestions.
+    fn topic_names(&self, timeout: Duration) -> Result<Vec<String>, KafkaError>;
+
+    /// One attempt to fetch the group's committed offsets, in the order asked; none = the group has no offset there.
+    fn committed(
+        &self,
+        partitions: &[TopicPartition],
+        timeout: Duration,
+    ) -> Result<Vec<Result<Option<Committed>, KafkaError>>, KafkaError>;
+
+    /// The first offset of a partition and the one after its last.
+    fn bounds(&self, partition: &TopicPartition, timeout: Duration) -> Result<Bounds, KafkaError>;
+
+    /// A worker's reader of these partitions, each from its start; nothing is read before its first `take`.
+    fn reader(&self, assigned: Vec<Assigned>, waker: Waker) -> Result<Reader, KafkaError>;
+
+    /// A worker's writer; [`OutputIndex`] counts `outputs` from 0.
+    fn writer(&self, outputs: &[OutputSettings], waker: Waker) -> Result<Box<dyn TopicSink>, KafkaError>;
+}
+
+/// One output of a writer.
+#[derive(Clone, Debug)]
+pub struct OutputSettings {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// The producer; outputs with equal settings share a client.
+    pub producer: Arc<ProducerSettings>,
+}
+
+/// Both halves of one consumer client: what it reads and what it commits.
+pub struct Reader {
+    /// The partitions' queues.
+    pub source: Box<dyn PartitionSource>,
+    /// The group's offsets.
+    pub offsets: Box<dyn OffsetStore>,
+}
+
+/// Facts about a topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicInfo {
+    /// How many partitions it has.
+    pub partitions: i32,
+}
+
+/// An offset that the group has for a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// The next offset to read.
+    pub offset: CommitOffset,
+    /// What was written beside it; empty if nothing.
+    pub metadata: String,
+}
+
+/// A partition's first offset and the one after its last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// The first offset that can be read.
+    pub low: CommitOffset,
+    /// The offset after the last.
+    pub high: CommitOffset,
+}
+
+/// A partition given to a reader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assigned {
+    /// The worker's number for it; numbers are dense from 0.
+    pub id: PartitionId,
+    /// Its name.
+    pub partition: TopicPartition,
+    /// Index of its topic in the batches that are built: an index into the builder's topics.
+    pub topic: u16,
+    /// The first offset to read.
+    pub start: CommitOffset,
+}
+
+/// How much one `take` may append.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Records, at most.
+    pub rows: usize,
+    /// Bytes of payloads and keys, at most; one record may pass it when nothing was taken before it.
+    pub bytes: usize,
+}
+
+/// What one `take` did.
+#[derive(Debug, Default)]
+pub struct Taken {
+    /// Records appended to the builder.
+    pub rows: usize,
+    /// The next offset to read, after all that was appended or skipped; none when nothing was.
+    pub position: Option<CommitOffset>,
+    /// Tombstones that were skipped.
+    pub skipped: u64,
+    /// The partition's end was reached on its queue, after all that was appended: the offset of the event itself.
+    pub end: Option<CommitOffset>,
+    /// More may be there at once. After `false` the next record wakes.
+    pub more: bool,
+    /// Something other than records that came in the queue's order; reading stops at it.
+    pub notice: Option<Notice>,
+}
+
+/// What else a partition's queue can say.
+#[derive(Debug)]
+pub enum Notice {
+    /// The position is outside the partition: retention removed records, or the log was cut. The reader waits for
+    /// `seek`.
+    OutOfRange,
+    /// The partition cannot be read; `fatal` in its kind says whether that can pass.
+    Failed(KafkaError),
+}
+
+/// The partitions of one worker, each with a queue of its own.
+pub trait PartitionSource {
+    /// Appends what is there, within the budget, and says where reading stands. Never blocks.
+    fn take(&mut self, partition: PartitionId, budget: Budget, out: &mut BatchBuilder) -> Taken;
+
+    /// Goes on at another offset of a partition; what was read ahead of it is forgotten.
+    fn seek(&mut self, partition: PartitionId, to: CommitOffset) -> Result<(), KafkaError>;
+
+    /// Errors of the client that belong to no partition (all brokers down, authentication failed), for the log and for
+    /// readiness; fatal ones end the flow.
+    fn client_errors(&mut self, out: &mut Vec<KafkaError>);
+}
+
+/// Names one commit request of one store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+/// One offset to commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommitEntry {
+    /// The partition.
+    pub partition: PartitionId,
+    /// The next offset to read.
+    pub offset: CommitOffset,
+    /// What to write beside it.
+    pub metadata: String,
+}
+
+/// The answer to one commit request.
+#[derive(Debug)]
+pub struct CommitAnswer {
+    /// Which request.
+    pub request: RequestId,
+    /// One result for each entry of the request, in its order; an error of the whole request is in each.
+    pub results: Vec<(PartitionId, Result<(), KafkaError>)>,
+}
+
+/// The group's offsets, for the partitions of one reader.
+pub trait OffsetStore {
+    /// Sends one request with all entries; never blocks. The answer comes through [`OffsetStore::answers`] and wakes.
+    fn commit(&mut self, entries: &[CommitEntry]) -> Result<RequestId, KafkaError>;
+
+    /// Appends the answers that have come.
+    fn answers(&mut self, out: &mut Vec<CommitAnswer>);
+}
+
+/// An output of a writer, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OutputIndex(pub usize);
+
+/// Which time a written record carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stamp {
+    /// The source record's; where it has none, the producer's clock.
+    Source,
+    /// The producer's clock.
+    Now,
+}
+
+/// The fate of a row that was sent.
+#[derive(Debug)]
+pub enum Ack {
+    /// Durably written, as the topic's acknowledgements demand.
+    Written,
+    /// Refused for good.
+    Refused(KafkaError),
+    /// Given back without a verdict (the client was closed, or was purged): it may or may not have been written.
+    Unknown,
+}
+
+/// Topics that one worker writes to.
+pub trait TopicSink {
+    /// Sends rows of a batch in order, with their tokens from the front of `tokens`, and says how many were accepted; it
+    /// stops where the client's queue is full. Tokens of accepted rows are taken. A row that the client refuses on the
+    /// spot counts as accepted and comes back from `acks`.
+    fn send(
+        &mut self,
+        output: OutputIndex,
+        batch: &Batch,
+        rows: &[u32],
+        stamp: Stamp,
+        tokens: &mut VecDeque<Token>,
+    ) -> usize;
+
+    /// Appends what became of rows, each once. Never blocks.
+    fn acks(&mut self, out: &mut Vec<(OutputIndex, Token, Ack)>);
+
+    /// Rows that were accepted and not yet answered.
+    fn in_flight(&self) -> usize;
+
+    /// Errors of the client that belong to no row, for the log; a fatal one ends the flow.
+    fn client_errors(&mut self, out: &mut Vec<KafkaError>);
+
+    /// Waits for acknowledgements up to `timeout`, then gives every row without one back as [`Ack::Unknown`]. The sink
+    /// accepts nothing afterwards.
+    fn close(&mut self, timeout: Duration);
+}

@@ -1,0 +1,48 @@
+//! Errors of a broker, with what they mean for the flow.
+//!
+//! Whether something is worth trying again is decided by explicit lists of codes: librdkafka's own flag of that name
+//! answers another question.
+
+use std::fmt;
+
+/// What an error means for the flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// The group's coordinator moves or loads, or did not answer in time: try again with backoff.
+    Coordinator,
+    /// The broker or the network is away: wait.
+    Transient,
+    /// The topic or partition is not there.
+    UnknownTopic,
+    /// The right is missing.
+    Authorization,
+    /// The credentials or certificates are refused.
+    Authentication,
+    /// An output refused this record for good: too large, or not valid there.
+    Refused,
+    /// The client can not go on; a new one may.
+    Fatal,
+    /// A setting is wrong.
+    Configuration,
+    /// Anything else: not tried again.
+    Other,
+}
+
+/// An error of a broker or of its client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KafkaError {
+    /// What it means.
+    pub kind: Kind,
+    /// Kafka's or librdkafka's name of the code, such as `NOT_COORDINATOR`.
+    pub code: &'static str,
+    /// What was being done and what came back, for people.
+    pub message: String,
+}
+
+impl fmt::Display for KafkaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.message, self.code)
+    }
+}
+
+impl std::error::Error for KafkaError {}

@@ -1,0 +1,66 @@
+//! Settings of clients, as the runtime gives them; which librdkafka keys they become is decided in this crate alone.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// A value that is never printed.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Sensitive(pub String);
+
+impl fmt::Debug for Sensitive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// How to reach brokers safely; what is unset is not sent to the client.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CredentialSettings {
+    /// `security.protocol`.
+    pub protocol: Option<String>,
+    /// `sasl.mechanism`.
+    pub sasl_mechanism: Option<String>,
+    /// `sasl.username`.
+    pub sasl_username: Option<String>,
+    /// `sasl.password`.
+    pub sasl_password: Option<Sensitive>,
+}
+
+/// The consumer of a flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConsumerSettings {
+    /// Bootstrap addresses.
+    pub brokers: Vec<String>,
+    /// The group that stores the offsets.
+    pub group_id: String,
+    /// Protocol and SASL.
+    pub credentials: CredentialSettings,
+    /// The client commits by its own timer what `take` gave out (at most once).
+    pub auto_commit: bool,
+    /// Records without payload are passed on; otherwise they are skipped and counted.
+    pub forward_tombstones: bool,
+    /// Bytes that may be read ahead of the flow, for all partitions of the process.
+    pub prefetch: u64,
+    /// Partitions that the process reads, which share the prefetch.
+    pub partitions: usize,
+    /// The longest wait of a fetch, and the longest sleep that a lost wake-up costs.
+    pub poll_backoff: Duration,
+    /// Other librdkafka keys.
+    pub extra: BTreeMap<String, Sensitive>,
+}
+
+/// A producer of a flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProducerSettings {
+    /// Bootstrap addresses.
+    pub brokers: Vec<String>,
+    /// Protocol and SASL.
+    pub credentials: CredentialSettings,
+    /// `compression.type`.
+    pub compression: Option<String>,
+    /// Idempotent, unless the brokers refuse it.
+    pub idempotence: bool,
+    /// Other librdkafka keys.
+    pub extra: BTreeMap<String, Sensitive>,
+}

@@ -1,0 +1,282 @@
+//! A batch: many rows as columns, immutable and shared. A branch of the flow is a batch and the ids of its rows;
+//! nothing is copied until bytes cross into a plugin or out to Kafka.
+
+use std::sync::Arc;
+
+use crate::column::{BytesBuilder, BytesColumn, Column};
+use crate::headers::{HeaderBuilder, HeaderColumn, HeaderIter};
+use crate::ids::RecordOffset;
+use crate::source::{Source, SourceBuilder, SourceColumn};
+
+/// Row ids: indexes into a batch.
+pub type Rows = [u32];
+
+/// Many rows. Cloning shares the columns.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    rows: u32,
+    payload: Column<BytesColumn>,
+    key: Option<Column<BytesColumn>>,
+    headers: Option<Column<HeaderColumn>>,
+    source: Column<SourceColumn>,
+}
+
+/// Columns that replace a batch's own, each with one row for each row of the batch. What is absent stays as it was.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    /// New payloads.
+    pub payload: Option<BytesColumn>,
+    /// New keys.
+    pub key: Option<BytesColumn>,
+    /// New headers.
+    pub headers: Option<HeaderColumn>,
+}
+
+impl Changes {
+    /// Whether nothing changes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.payload.is_none() && self.key.is_none() && self.headers.is_none()
+    }
+}
+
+impl Batch {
+    /// The number of rows.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.rows as usize
+    }
+
+    /// Whether there is no row.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// The payload of a row; none is a tombstone.
+    #[must_use]
+    pub fn payload(&self, row: u32) -> Option<&[u8]> {
+        self.payload.data().get(self.payload.at(row))
+    }
+
+    /// The key of a row.
+    #[must_use]
+    pub fn key(&self, row: u32) -> Option<&[u8]> {
+        self.key.as_ref().and_then(|key| key.data().get(key.at(row)))
+    }
+
+    /// The headers of a row, in order.
+    #[must_use]
+    pub fn headers(&self, row: u32) -> HeaderIter<'_> {
+        self.headers.as_ref().map_or_else(HeaderIter::none, |headers| headers.data().get(headers.at(row)))
+    }
+
+    /// Where a row came from.
+    #[must_use]
+    pub fn source(&self, row: u32) -> Source<'_> {
+        self.source.data().get(self.source.at(row))
+    }
+
+    /// The bytes of a row's payload and key: what bounds count.
+    #[must_use]
+    pub fn row_bytes(&self, row: u32) -> usize {
+        self.payload(row).map_or(0, <[u8]>::len) + self.key(row).map_or(0, <[u8]>::len)
+    }
+
+    /// The payload column.
+    #[must_use]
+    pub fn payload_column(&self) -> &Column<BytesColumn> {
+        &self.payload
+    }
+
+    /// The key column; none when no row has a key.
+    #[must_use]
+    pub fn key_column(&self) -> Option<&Column<BytesColumn>> {
+        self.key.as_ref()
+    }
+
+    /// The header column; none when no row has a header.
+    #[must_use]
+    pub fn header_column(&self) -> Option<&Column<HeaderColumn>> {
+        self.headers.as_ref()
+    }
+
+    /// The source column.
+    #[must_use]
+    pub fn source_column(&self) -> &Column<SourceColumn> {
+        &self.source
+    }
+
+    /// The batch of these rows, in this order. Copies row ids, no records.
+    #[must_use]
+    pub fn select(&self, rows: &Rows) -> Batch {
+        let index: Arc<[u32]> = rows.into();
+        let mut shared = Vec::new();
+        Batch {
+            rows: u32::try_from(rows.len()).expect("a batch holds less than 2^32 rows"),
+            payload: self.payload.select(&index, &mut shared),
+            key: self.key.as_ref().map(|key| key.select(&index, &mut shared)),
+            headers: self.headers.as_ref().map(|headers| headers.select(&index, &mut shared)),
+            source: self.source.select(&index, &mut shared),
+        }
+    }
+
+    /// The batch with these columns in place of its own. Panics when a column has another number of rows.
+    #[must_use]
+    pub fn with(mut self, changes: Changes) -> Batch {
+        if let Some(payload) = changes.payload {
+            assert_eq!(payload.len(), self.len(), "a payload column has one row for each row of its batch");
+            self.payload = Column::new(payload);
+        }
+        if let Some(key) = changes.key {
+            assert_eq!(key.len(), self.len(), "a key column has one row for each row of its batch");
+            self.key = Some(Column::new(key));
+        }
+        if let Some(headers) = changes.headers {
+            assert_eq!(headers.len(), self.len(), "a header column has one row for each row of its batch");
+            self.headers = Some(Column::new(headers));
+        }
+        self
+    }
+}
+
+/// One record to append to a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordRef<'a> {
+    /// Index into the topics that the builder was made with.
+    pub topic: u16,
+    /// The source partition.
+    pub partition: i32,
+    /// The record's offset.
+    pub offset: RecordOffset,
+    /// Milliseconds since 1970-01-01 UTC, where the record carries a time.
+    pub timestamp_ms: Option<i64>,
+    /// The key, if any.
+    pub key: Option<&'a [u8]>,
+    /// The payload; none is a tombstone.
+    pub payload: Option<&'a [u8]>,
+    /// Empty for a record as Kafka has it; see [`Source::row`].
+    pub row: &'a str,
+}
+
+/// Builds a [`Batch`] record by record. Reusable: `finish` leaves it empty.
+#[derive(Debug)]
+pub struct BatchBuilder {
+    payload: BytesBuilder,
+    key: BytesBuilder,
+    keyed: bool,
+    headers: HeaderBuilder,
+    source: SourceBuilder,
+}
+
+impl BatchBuilder {
+    /// For records of these topics.
+    #[must_use]
+    pub fn new(topics: Arc<[Arc<str>]>) -> Self {
+        BatchBuilder {
+            payload: BytesBuilder::new(),
+            key: BytesBuilder::new(),
+            keyed: false,
+            headers: HeaderBuilder::new(),
+            source: SourceBuilder::new(topics),
+        }
+    }
+
+    /// The number of rows so far.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.source.len()
+    }
+
+    /// Whether there is no row yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.source.is_empty()
+    }
+
+    /// The bytes of payloads, keys and headers so far.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.payload.bytes() + self.key.bytes() + self.headers.bytes()
+    }
+
+    /// Appends a header to the next record; call it before [`BatchBuilder::push`].
+    pub fn header(&mut self, name: &[u8], value: Option<&[u8]>) {
+        self.headers.push(name, value);
+    }
+
+    /// Appends a record with the headers given before it.
+    pub fn push(&mut self, record: RecordRef<'_>) {
+        self.payload.push(record.payload);
+        self.key.push(record.key);
+        self.keyed |= record.key.is_some();
+        self.headers.end_row();
+        self.source.push(record.topic, record.partition, record.offset, record.timestamp_ms, record.row);
+    }
+
+    /// The offset of a row that was appended. Panics when there is no such row.
+    #[must_use]
+    pub fn offset(&self, row: usize) -> RecordOffset {
+        self.source.offset(row)
+    }
+
+    /// The batch so far; the builder is empty afterwards.
+    pub fn finish(&mut self) -> Batch {
+        let rows = u32::try_from(self.len()).expect("a batch holds less than 2^32 rows");
+        let with_headers = self.headers.headers() > 0;
+        let headers = self.headers.finish();
+        let key = self.key.finish();
+        Batch {
+            rows,
+            payload: Column::new(self.payload.finish()),
+            key: std::mem::take(&mut self.keyed).then(|| Column::new(key)),
+            headers: with_headers.then(|| Column::new(headers)),
+            source: Column::new(self.source.finish()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{Batch, BatchBuilder, Changes, RecordRef};
+    use crate::column::BytesBuilder;
+    use crate::ids::RecordOffset;
+
+    fn letters(text: &str) -> Batch {
+        let mut builder = BatchBuilder::new(Arc::from(vec![Arc::from("in")]));
+        for (offset, letter) in text.bytes().enumerate() {
+            builder.header(b"n", Some(&[letter]));
+            builder.push(RecordRef {
+                topic: 0,
+                partition: 3,
+                offset: RecordOffset(offset as i64),
+                timestamp_ms: Some(7),
+                key: (letter != b'c').then_some(&[letter][..]),
+                payload: Some(&[letter]),
+                row: "",
+            });
+        }
+        builder.finish()
+    }
+
+    #[test]
+    fn selected_rows_keep_their_columns_together_through_changes() {
+        let batch = letters("abcdef").select(&[1, 2, 4]).select(&[2, 1]);
+        let mut payload = BytesBuilder::new();
+        payload.push(Some(b"E"));
+        payload.push(None);
+        let batch =
+            batch.with(Changes { payload: Some(payload.finish()), ..Changes::default() }).select(&[1, 0, 0]);
+        let seen: Vec<_> = (0..3)
+            .map(|row| {
+                let headers: Vec<_> = batch.headers(row).map(|(_, value)| value.unwrap().to_vec()).collect();
+                (batch.payload(row), batch.key(row), headers, batch.source(row).offset.0)
+            })
+            .collect();
+        assert_eq!(seen[0], (None, None, vec![b"c".to_vec()], 2));
+        assert_eq!(seen[1], (Some(&b"E"[..]), Some(&b"e"[..]), vec![b"e".to_vec()], 4));
+        assert_eq!(seen[2], seen[1]);
+    }
+}

@@ -1,0 +1,163 @@
+//! Where each row of a batch came from.
+
+use std::sync::Arc;
+
+use crate::column::{BytesBuilder, BytesColumn};
+use crate::ids::RecordOffset;
+
+/// The origin of one row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Source<'a> {
+    /// The source topic.
+    pub topic: &'a Arc<str>,
+    /// The source partition.
+    pub partition: i32,
+    /// The record's offset.
+    pub offset: RecordOffset,
+    /// Milliseconds since 1970-01-01 UTC, where the record carries a time.
+    pub timestamp_ms: Option<i64>,
+    /// Empty for a record as Kafka has it; else its place among the rows made from that record, such as `2.0`.
+    pub row: &'a str,
+}
+
+/// The origins of many rows.
+#[derive(Clone, Debug)]
+pub struct SourceColumn {
+    topics: Arc<[Arc<str>]>,
+    topic: Vec<u16>,
+    partition: Vec<i32>,
+    offset: Vec<i64>,
+    timestamp_ms: Vec<Option<i64>>,
+    row: Option<BytesColumn>,
+}
+
+impl SourceColumn {
+    /// The number of rows.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.offset.len()
+    }
+
+    /// Whether there is no row.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.offset.is_empty()
+    }
+
+    /// The origin of a row. Panics when there is no such row.
+    #[must_use]
+    pub fn get(&self, row: usize) -> Source<'_> {
+        Source {
+            topic: &self.topics[usize::from(self.topic[row])],
+            partition: self.partition[row],
+            offset: RecordOffset(self.offset[row]),
+            timestamp_ms: self.timestamp_ms[row],
+            row: self
+                .row
+                .as_ref()
+                .map_or("", |rows| std::str::from_utf8(rows.value(row)).unwrap_or_default()),
+        }
+    }
+
+    /// The table that a row's topic index points into.
+    #[must_use]
+    pub fn topics(&self) -> &Arc<[Arc<str>]> {
+        &self.topics
+    }
+
+    /// A row's index into [`SourceColumn::topics`]. Panics when there is no such row.
+    #[must_use]
+    pub fn topic_index(&self, row: usize) -> u16 {
+        self.topic[row]
+    }
+
+    /// Whether every row is a record as Kafka has it.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.row.is_none()
+    }
+}
+
+/// Builds a [`SourceColumn`].
+#[derive(Debug)]
+pub struct SourceBuilder {
+    topics: Arc<[Arc<str>]>,
+    topic: Vec<u16>,
+    partition: Vec<i32>,
+    offset: Vec<i64>,
+    timestamp_ms: Vec<Option<i64>>,
+    row: BytesBuilder,
+    derived: bool,
+}
+
+impl SourceBuilder {
+    /// For rows of these topics.
+    #[must_use]
+    pub fn new(topics: Arc<[Arc<str>]>) -> Self {
+        SourceBuilder {
+            topics,
+            topic: Vec::new(),
+            partition: Vec::new(),
+            offset: Vec::new(),
+            timestamp_ms: Vec::new(),
+            row: BytesBuilder::new(),
+            derived: false,
+        }
+    }
+
+    /// The number of rows so far.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.offset.len()
+    }
+
+    /// Whether there is no row yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.offset.is_empty()
+    }
+
+    /// Appends a row; `topic` is an index into the topics that the builder was made with.
+    pub fn push(
+        &mut self,
+        topic: u16,
+        partition: i32,
+        offset: RecordOffset,
+        timestamp_ms: Option<i64>,
+        row: &str,
+    ) {
+        debug_assert!(usize::from(topic) < self.topics.len());
+        if !row.is_empty() && !self.derived {
+            self.derived = true;
+            for _ in 0..self.offset.len() {
+                self.row.push(Some(b""));
+            }
+        }
+        if self.derived {
+            self.row.push(Some(row.as_bytes()));
+        }
+        self.topic.push(topic);
+        self.partition.push(partition);
+        self.offset.push(offset.0);
+        self.timestamp_ms.push(timestamp_ms);
+    }
+
+    /// The offset of a row. Panics when there is no such row.
+    #[must_use]
+    pub fn offset(&self, row: usize) -> RecordOffset {
+        RecordOffset(self.offset[row])
+    }
+
+    /// The column so far; the builder is empty afterwards.
+    pub fn finish(&mut self) -> SourceColumn {
+        let derived = std::mem::take(&mut self.derived);
+        SourceColumn {
+            topics: self.topics.clone(),
+            topic: std::mem::take(&mut self.topic),
+            partition: std::mem::take(&mut self.partition),
+            offset: std::mem::take(&mut self.offset),
+            timestamp_ms: std::mem::take(&mut self.timestamp_ms),
+            row: derived.then(|| self.row.finish()),
+        }
+    }
+}
