@@ -1,0 +1,75 @@
+//! `cargo xtask bench` and `cargo xtask soak`: what takes long and is no part of CI.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use xtask::guests::{Which, build, ensure_target};
+use xtask::phases::Phases;
+use xtask::programs::{cargo, run};
+use xtask::root;
+
+/// The benches: name, package, and whether it runs the host.
+const BENCHES: [(&str, &str, bool); 3] =
+    [("tracker", "loom-delivery", false), ("crossing", "loom-plugin", false), ("kafka", "loom-tests", true)];
+
+/// Runs the named benches, or all.
+pub fn bench(arguments: &[String]) -> Result<ExitCode> {
+    let mut parts = arguments.splitn(2, |argument| argument == "--");
+    let names = parts.next().unwrap_or_default();
+    let passed_on = parts.next().unwrap_or_default();
+    for name in names {
+        if BENCHES.iter().all(|(known, ..)| known != name) {
+            bail!("there is no bench {name:?}; there are tracker, crossing and kafka");
+        }
+    }
+    let chosen =
+        BENCHES.iter().filter(|(name, ..)| names.is_empty() || names.iter().any(|chosen| chosen == name));
+    let chosen: Vec<_> = chosen.collect();
+    let root = root();
+    let needs_host = chosen.iter().any(|(.., host)| *host);
+    let mut phases = Phases::new(1 + usize::from(needs_host) + chosen.len());
+    phases.run("The guests", || ensure_target().and_then(|()| build(Which::All)))?;
+    if needs_host {
+        phases.run("loom-host, optimised", build_host)?;
+    }
+    for (name, package, _) in chosen {
+        phases.run(&format!("Bench {name}"), || {
+            let mut command = cargo(&root);
+            command.args(["bench", "--locked", "--package", package, "--bench", name, "--target-dir"]);
+            command.arg(root.join("target")).arg("--").args(passed_on);
+            run(command.env("LOOM_HOST_BIN", root.join("target/release/loom-host")))
+        })?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs the soak program on the optimised host.
+pub fn soak(arguments: &[String]) -> Result<ExitCode> {
+    let root = root();
+    let mut phases = Phases::new(3);
+    phases.run("The guests", || ensure_target().and_then(|()| build(Which::All)))?;
+    phases.run("loom-host, optimised", build_host)?;
+    phases.run("Soak", || {
+        let mut command = cargo(&root);
+        command.args([
+            "run",
+            "--release",
+            "--locked",
+            "--package",
+            "loom-tests",
+            "--bin",
+            "soak",
+            "--target-dir",
+        ]);
+        command.arg(root.join("target")).arg("--").args(arguments);
+        run(command.env("LOOM_HOST_BIN", root.join("target/release/loom-host")))
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn build_host() -> Result<()> {
+    let root = root();
+    let mut build = cargo(&root);
+    build.args(["build", "--release", "--locked", "--package", "loom-host", "--target-dir"]);
+    run(build.arg(root.join("target")))
+}
