@@ -7,11 +7,13 @@
 
 pub mod contract;
 pub mod error;
+pub mod memory;
 pub mod settings;
 
 pub use contract::{
-    Ack, Assigned, Bounds, Broker, Budget, CommitAnswer, CommitEntry, Committed, Notice, OffsetStore, OutputIndex,
-    OutputSettings, PartitionSource, Reader, RequestId, Stamp, Taken, TopicInfo, TopicSink, Waker,
+    Ack, Assigned, Bounds, Broker, Budget, CommitAnswer, CommitEntry, Committed, Notice, OffsetStore,
+    OutputIndex, OutputSettings, PartitionSource, Reader, RequestId, Stamp, Taken, TopicInfo, TopicSink,
+    Waker,
 };
 pub use error::{KafkaError, Kind};
 pub use settings::{ConsumerSettings, CredentialSettings, ProducerSettings, Sensitive};

@@ -1,0 +1,112 @@
+//! One partition's log: records and control records with rising offsets, gaps where compaction removed some, a low end
+//! that retention moves.
+//!
+//! Invariants: offsets of the entries rise; all lie in `low..high`; `high` never falls.
+
+use std::collections::VecDeque;
+
+use loom_types::RecordOffset;
+
+use super::record::Record;
+use crate::contract::{Notice, Waker};
+
+/// What stands at an offset.
+#[derive(Debug)]
+pub(super) enum Body {
+    Record(Record),
+    /// A transaction's marker: it has an offset and is never given out.
+    Control,
+}
+
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub offset: i64,
+    pub body: Body,
+}
+
+#[derive(Default)]
+pub(super) struct Log {
+    entries: VecDeque<Entry>,
+    low: i64,
+    high: i64,
+    /// Readers whose last take said that nothing more is there; the next append wakes them.
+    pub waiting: Vec<(usize, Waker)>,
+    /// What a script put into the queue's order, before the entry at its offset.
+    notices: Vec<(i64, Notice)>,
+}
+
+impl Log {
+    pub fn low(&self) -> i64 {
+        self.low
+    }
+
+    pub fn high(&self) -> i64 {
+        self.high
+    }
+
+    pub fn append(&mut self, body: Body) -> RecordOffset {
+        let offset = self.high;
+        self.entries.push_back(Entry { offset, body });
+        self.high += 1;
+        RecordOffset(offset)
+    }
+
+    /// Gives out an offset without keeping anything: the record is gone at once.
+    pub fn pass(&mut self) -> RecordOffset {
+        debug_assert!(self.entries.is_empty());
+        let offset = self.high;
+        self.high += 1;
+        self.low = self.high;
+        RecordOffset(offset)
+    }
+
+    /// Offsets that compaction has removed already: the next record comes that much later.
+    pub fn gap(&mut self, offsets: i64) {
+        self.high += offsets;
+    }
+
+    /// Removes one record, as compaction does.
+    pub fn compact(&mut self, offset: i64) -> bool {
+        match self.entries.binary_search_by_key(&offset, |entry| entry.offset) {
+            Ok(at) => self.entries.remove(at).is_some(),
+            Err(_) => false,
+        }
+    }
+
+    /// Removes what lies below `low`, as retention does.
+    pub fn trim(&mut self, low: i64) -> (usize, usize) {
+        let (mut rows, mut bytes) = (0, 0);
+        while self.entries.front().is_some_and(|entry| entry.offset < low) {
+            if let Some(Entry { body: Body::Record(record), .. }) = self.entries.pop_front() {
+                rows += 1;
+                bytes += record.bytes();
+            }
+        }
+        self.low = self.low.max(low.min(self.high));
+        (rows, bytes)
+    }
+
+    /// The entries from an offset on.
+    pub fn from(&self, offset: i64) -> impl Iterator<Item = &Entry> {
+        let at = self.entries.partition_point(|entry| entry.offset < offset);
+        self.entries.range(at..)
+    }
+
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter()
+    }
+
+    pub fn add_notice(&mut self, at: i64, notice: Notice) {
+        let place = self.notices.partition_point(|(other, _)| *other <= at);
+        self.notices.insert(place, (at, notice));
+    }
+
+    /// The offset before which the next notice stands.
+    pub fn notice_at(&self) -> Option<i64> {
+        self.notices.first().map(|(at, _)| *at)
+    }
+
+    pub fn take_notice(&mut self) -> Option<Notice> {
+        (!self.notices.is_empty()).then(|| self.notices.remove(0).1)
+    }
+}

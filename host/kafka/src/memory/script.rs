@@ -1,0 +1,135 @@
+//! The script's side of the faults: rules are added through a handle of the broker, at any time, from any thread.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use loom_types::{CommitOffset, TopicPartition};
+
+use super::faults::{Call, CommitFault, RowFault, When};
+use super::record::Record;
+use super::state::Shared;
+use crate::contract::Notice;
+use crate::error::KafkaError;
+
+/// Writes the script of a broker's faults.
+///
+/// Methods that name a topic panic when there is none: a mistake of the script.
+#[derive(Clone)]
+pub struct Faults {
+    pub(super) shared: Arc<Shared>,
+}
+
+impl Faults {
+    /// A whole call fails. For [`Call::Take`] the partition's queue gives the error as a notice; for [`Call::Send`] the
+    /// queue is full, whatever the error says; see [`Faults::commit`] for what else can happen to a commit.
+    pub fn fail(&self, call: Call, when: When, error: KafkaError) {
+        self.shared.lock().faults.add_call(call, when, error);
+    }
+
+    /// The place of a topic in the answers to [`Call::Topics`], [`Call::OutputTopics`], [`Call::Committed`],
+    /// [`Call::Bounds`] or [`Call::Commit`] is an error; all its partitions' places, where the call names partitions.
+    pub fn fail_topic(&self, call: Call, topic: &str, when: When, error: KafkaError) {
+        self.shared.lock().faults.add_topic(call, topic, when, error);
+    }
+
+    /// The same for one partition.
+    pub fn fail_partition(&self, call: Call, partition: TopicPartition, when: When, error: KafkaError) {
+        self.shared.lock().faults.add_partition(call, partition, when, error);
+    }
+
+    /// What happens to commit requests.
+    pub fn commit(&self, when: When, fault: CommitFault) {
+        self.shared.lock().faults.add_commit(when, fault);
+    }
+
+    /// What happens to rows that are sent to a topic.
+    pub fn rows(&self, topic: &str, when: When, fault: RowFault) {
+        self.shared.lock().faults.add_row_fault(topic, when, fault);
+    }
+
+    /// What happens to rows that are sent to a topic, by their content; the rule must not call the broker.
+    pub fn rows_where(&self, topic: &str, rule: impl FnMut(&Record) -> Option<RowFault> + Send + 'static) {
+        self.shared.lock().faults.add_rows(topic, Box::new(rule));
+    }
+
+    /// A partition's queue says this before the record at `at`, once.
+    pub fn notice(&self, partition: &TopicPartition, at: CommitOffset, notice: Notice) {
+        let mut state = self.shared.lock();
+        let log = state.log_mut(partition).expect("a notice belongs to a partition that exists");
+        log.add_notice(at.0, notice);
+        for (_, waker) in log.waiting.drain(..) {
+            waker();
+        }
+    }
+
+    /// Every reader's client reports this.
+    pub fn reader_error(&self, error: KafkaError) {
+        let mut state = self.shared.lock();
+        for reader in state.readers.iter_mut().flatten() {
+            reader.errors.push(error.clone());
+            (reader.waker)();
+        }
+    }
+
+    /// Every writer's client reports this.
+    pub fn writer_error(&self, error: KafkaError) {
+        let mut state = self.shared.lock();
+        for writer in state.writers.iter_mut().flatten() {
+            writer.errors.push(error.clone());
+            (writer.waker)();
+        }
+    }
+
+    /// From now on rows sent to a topic are written and get no acknowledgement.
+    pub fn hold_acks(&self, topic: &str) {
+        let mut state = self.shared.lock();
+        let slot = state.slot(topic).expect("acknowledgements are held of a topic that exists");
+        let sent = state.topics[slot].sent;
+        state.topics[slot].acknowledged_below.get_or_insert(sent);
+    }
+
+    /// Acknowledges the next `rows` rows of a topic that is held, in the order they were sent, also ones that come later.
+    pub fn release_acks(&self, topic: &str, rows: u64) {
+        let mut state = self.shared.lock();
+        let slot = state.slot(topic).expect("acknowledgements are released of a topic that exists");
+        if let Some(below) = &mut state.topics[slot].acknowledged_below {
+            *below += rows;
+        }
+        state.wake_all();
+    }
+
+    /// Acknowledges all rows of a topic, and those to come.
+    pub fn release_all_acks(&self, topic: &str) {
+        let mut state = self.shared.lock();
+        let slot = state.slot(topic).expect("acknowledgements are released of a topic that exists");
+        state.topics[slot].acknowledged_below = None;
+        state.wake_all();
+    }
+
+    /// From now on acknowledgements of a topic come this long after the write; see `MemoryBroker::tick`.
+    pub fn delay_acks(&self, topic: &str, delay: Duration) {
+        let mut state = self.shared.lock();
+        let slot = state.slot(topic).expect("acknowledgements are delayed of a topic that exists");
+        state.topics[slot].ack_delay = delay;
+    }
+
+    /// No broker can be reached: nothing is read, rows wait in the client's queue, commits are answered with an error,
+    /// questions fail.
+    pub fn go_down(&self) {
+        let mut state = self.shared.lock();
+        state.down = true;
+        state.report_down();
+    }
+
+    /// The brokers are back.
+    pub fn come_up(&self) {
+        let mut state = self.shared.lock();
+        state.down = false;
+        state.wake_all();
+    }
+
+    /// Forgets all rules; held or late acknowledgements stay so.
+    pub fn clear(&self) {
+        self.shared.lock().faults.clear();
+    }
+}

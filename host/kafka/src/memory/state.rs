@@ -1,0 +1,282 @@
+//! The broker's whole state, behind one lock that is taken once a call, never once a record.
+//!
+//! Wakers are called under that lock; observers, fault rules and the clock too, so none of them may call the broker.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use loom_types::{Moment, RecordOffset, TopicPartition};
+
+use super::clock::Clock;
+use super::faults::{Call, FaultBook, RowFault, unknown_topic};
+use super::group::Group;
+use super::log::{Body, Log};
+use super::partitioner::partition_of_key;
+use super::reader::ReaderState;
+use super::record::{Record, Stored};
+use super::sink::WriterState;
+use super::stream::{Feed, FeedState, Pulled};
+use crate::contract::{Notice, Waker};
+use crate::error::{KafkaError, Kind};
+
+/// Gets each record that is written to a topic, in the order of writing; must not call the broker.
+pub type Observer = Box<dyn FnMut(&str, &Stored) + Send>;
+
+/// How long a topic keeps its records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keep {
+    /// For ever, or until retention is scripted.
+    All,
+    /// Until they are given out.
+    UntilRead,
+    /// Not at all.
+    Nothing,
+}
+
+pub(super) struct Topic {
+    pub name: Arc<str>,
+    pub logs: Vec<Log>,
+    pub keep: Keep,
+    /// Index into the feeds.
+    pub feed: Option<usize>,
+    pub observer: Option<Observer>,
+    /// Rows that were ever accepted for it.
+    pub sent: u64,
+    /// While acknowledgements are held: rows below this number have theirs.
+    pub acknowledged_below: Option<u64>,
+    /// How long an acknowledgement takes.
+    pub ack_delay: Duration,
+}
+
+pub(super) struct State {
+    pub clock: Clock,
+    /// The wall clock at [`Moment::START`].
+    pub started_ms: i64,
+    pub names: BTreeMap<Arc<str>, usize>,
+    pub topics: Vec<Topic>,
+    pub feeds: Vec<Feed>,
+    pub groups: BTreeMap<String, Group>,
+    pub keep_history: bool,
+    pub readers: Vec<Option<ReaderState>>,
+    pub writers: Vec<Option<WriterState>>,
+    pub faults: FaultBook,
+    pub calls: BTreeMap<Call, u64>,
+    pub down: bool,
+    pub seed: u64,
+}
+
+pub(super) struct Shared {
+    state: Mutex<State>,
+    /// Told after every call that may have changed something: for tests that wait.
+    pub changed: Condvar,
+    /// Wakers of all readers, apart from the state: streams call them from threads that know no lock of ours.
+    pub stream_wakers: Arc<Mutex<Vec<(usize, Waker)>>>,
+}
+
+impl Shared {
+    pub fn new(clock: Clock) -> Self {
+        Shared {
+            state: Mutex::new(State {
+                clock,
+                started_ms: 0,
+                names: BTreeMap::new(),
+                topics: Vec::new(),
+                feeds: Vec::new(),
+                groups: BTreeMap::new(),
+                keep_history: true,
+                readers: Vec::new(),
+                writers: Vec::new(),
+                faults: FaultBook::default(),
+                calls: BTreeMap::new(),
+                down: false,
+                seed: 0,
+            }),
+            changed: Condvar::new(),
+            stream_wakers: Arc::default(),
+        }
+    }
+
+    /// The state. A test that panicked under the lock must not hide its message behind others' panics.
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Calls every reader's waker.
+pub(super) fn wake_streams(wakers: &Mutex<Vec<(usize, Waker)>>) {
+    for (_, waker) in wakers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        waker();
+    }
+}
+
+impl State {
+    pub fn now(&self) -> Moment {
+        (self.clock)()
+    }
+
+    /// The producer's wall clock, in milliseconds since 1970-01-01 UTC.
+    pub fn wall_ms(&self) -> i64 {
+        let since = i64::try_from(self.now().0.as_millis()).unwrap_or(i64::MAX);
+        self.started_ms.saturating_add(since)
+    }
+
+    /// Counts a call and says what the script makes of it.
+    pub fn enter(&mut self, call: Call) -> Result<(), KafkaError> {
+        *self.calls.entry(call).or_default() += 1;
+        self.faults.call(call).map_or(Ok(()), Err)
+    }
+
+    pub fn slot(&self, topic: &str) -> Result<usize, KafkaError> {
+        self.names.get(topic).copied().ok_or_else(|| unknown_topic(topic))
+    }
+
+    pub fn log(&self, place: &TopicPartition) -> Option<&Log> {
+        let slot = *self.names.get(&place.topic)?;
+        self.topics[slot].logs.get(usize::try_from(place.partition).ok()?)
+    }
+
+    pub fn log_mut(&mut self, place: &TopicPartition) -> Option<&mut Log> {
+        let slot = *self.names.get(&place.topic)?;
+        self.topics[slot].logs.get_mut(usize::try_from(place.partition).ok()?)
+    }
+
+    pub fn add_topic(&mut self, name: &str, partitions: i32, keep: Keep) -> usize {
+        assert!(partitions > 0, "topic `{name}` needs at least one partition");
+        assert!(!self.names.contains_key(name), "topic `{name}` exists already");
+        let name: Arc<str> = name.into();
+        let slot = self.topics.len();
+        self.names.insert(name.clone(), slot);
+        self.topics.push(Topic {
+            name,
+            logs: (0..partitions).map(|_| Log::default()).collect(),
+            keep,
+            feed: None,
+            observer: None,
+            sent: 0,
+            acknowledged_below: None,
+            ack_delay: Duration::ZERO,
+        });
+        slot
+    }
+
+    /// Appends to a partition, shows it to the observer and wakes who waits there.
+    pub fn append(&mut self, slot: usize, partition: i32, body: Body) -> RecordOffset {
+        let topic = &mut self.topics[slot];
+        let log = &mut topic.logs[partition as usize];
+        let offset = match (body, &mut topic.observer) {
+            (Body::Record(record), Some(observer)) => {
+                let stored = Stored { partition, offset: RecordOffset(log.high()), record };
+                observer(&topic.name, &stored);
+                if topic.keep == Keep::Nothing { log.pass() } else { log.append(Body::Record(stored.record)) }
+            }
+            (body, _) => log.append(body),
+        };
+        wake(log);
+        offset
+    }
+
+    /// Writes a producer's row: by the script, to the partition of its key.
+    pub fn write(&mut self, slot: usize, record: Record) -> Result<(), RowFault> {
+        let fault = self.faults.row(&self.topics[slot].name, &record);
+        if matches!(fault, Some(RowFault::Refused(_) | RowFault::Lost)) {
+            return Err(fault.expect("just matched"));
+        }
+        let partitions = self.topics[slot].logs.len() as i32;
+        let partition = match &record.key {
+            Some(key) => partition_of_key(key, partitions),
+            None => (self.random() % partitions as u64) as i32,
+        };
+        self.append(slot, partition, Body::Record(record));
+        fault.map_or(Ok(()), Err)
+    }
+
+    /// The next number of the seeded sequence (splitmix64).
+    fn random(&mut self) -> u64 {
+        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.seed;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Pulls from a feed until a partition has that many records from `next` on, or the feed gives no more now.
+    pub fn pull(&mut self, feed: usize, slot: usize, partition: i32, next: i64, rows: usize) {
+        let mut wanted = {
+            let log = &self.topics[slot].logs[partition as usize];
+            rows.saturating_sub(log.from(next).take(rows).count())
+        };
+        while wanted > 0 && self.feeds[feed].state == FeedState::Open {
+            if self.feeds[feed].is_full() {
+                self.feeds[feed].blocked = true;
+                return;
+            }
+            match self.feeds[feed].stream.pull() {
+                Pulled::Record { topic, partition: to, record } => {
+                    let target = self.feeds[feed].topics.get(topic).copied();
+                    let exists = |slot: &usize| to >= 0 && (to as usize) < self.topics[*slot].logs.len();
+                    let Some(target) = target.filter(exists) else {
+                        self.fail_feed(feed, stray(topic, to));
+                        return;
+                    };
+                    self.feeds[feed].rows += 1;
+                    self.feeds[feed].bytes += record.bytes();
+                    self.append(target, to, Body::Record(record));
+                    wanted -= usize::from(target == slot && to == partition);
+                }
+                Pulled::Pending => return,
+                Pulled::End => {
+                    self.feeds[feed].state = FeedState::Ended;
+                    self.wake_feed(feed);
+                }
+                Pulled::Failed(error) => self.fail_feed(feed, error),
+            }
+        }
+    }
+
+    fn fail_feed(&mut self, feed: usize, error: KafkaError) {
+        self.feeds[feed].state = FeedState::Failed;
+        for slot in self.feeds[feed].topics.clone() {
+            for log in &mut self.topics[slot].logs {
+                log.add_notice(log.high(), Notice::Failed(error.clone()));
+            }
+        }
+        self.wake_feed(feed);
+    }
+
+    /// Wakes who waits at a partition of a feed: its end, or its failure, can be seen now, or it can be pulled again.
+    pub fn wake_feed(&mut self, feed: usize) {
+        for slot in self.feeds[feed].topics.clone() {
+            for log in &mut self.topics[slot].logs {
+                wake(log);
+            }
+        }
+    }
+
+    /// Wakes every reader and writer.
+    pub fn wake_all(&mut self) {
+        for reader in self.readers.iter().flatten() {
+            (reader.waker)();
+        }
+        for writer in self.writers.iter().flatten() {
+            (writer.waker)();
+        }
+    }
+}
+
+/// Wakes who waits at a partition.
+fn wake(log: &mut Log) {
+    for (_, waker) in log.waiting.drain(..) {
+        waker();
+    }
+}
+
+fn stray(topic: usize, partition: i32) -> KafkaError {
+    KafkaError {
+        kind: Kind::Configuration,
+        code: "UNKNOWN_TOPIC_OR_PARTITION",
+        message: format!(
+            "the input has a record for partition {partition} of its topic {topic}, which does not exist"
+        ),
+    }
+}
