@@ -1,0 +1,5 @@
+//! End-to-end tests: the real host, real components, a real Apache Kafka.
+//!
+//! A test that needs a broker asks for it with `kafka::shared()` and returns where there is none.
+
+mod harness;

@@ -1,0 +1,11 @@
+//! The host as its users run it: the binary, a flow file in a folder, signals, the log, the exit status.
+
+mod binary;
+mod child;
+mod folder;
+mod log;
+
+pub use binary::path as binary;
+pub use child::{Ended, Host, Signal};
+pub use folder::Folder;
+pub use log::Line;

@@ -1,0 +1,38 @@
+//! Kafka as the tests need it: a broker, names of one's own on it, writing, reading, and a second opinion.
+
+mod broker;
+mod read;
+mod space;
+mod write;
+
+pub use broker::{Broker, shared};
+pub use read::{Reader, Row};
+pub use space::Space;
+pub use write::{Outcome, Record};
+
+use std::time::Duration;
+
+/// How long a single request may take.
+const REQUEST: Duration = Duration::from_secs(30);
+
+/// Waits for one of the client's futures; they are driven by its own threads.
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    use std::sync::Arc;
+    use std::task::{Context, Poll, Wake, Waker};
+
+    struct Unpark(std::thread::Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = std::pin::pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Getting at a broker: the one that all tests of a program share, or one that a test may kill.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rdkafka::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use xtask::kafka::{Kafka, Options, jars, tool};
+
+use super::space::Space;
+use crate::PATIENCE;
+
+/// A broker, with what tests ask of it.
+pub struct Broker {
+    address: String,
+    /// None where the broker is not ours.
+    process: Option<Mutex<Kafka>>,
+    /// Where Kafka's own tools can be run.
+    jars: Option<PathBuf>,
+}
+
+/// The broker that the tests of this program share, or None where no Kafka can be had: the test then returns, and is
+/// counted as skipped by its name. Under `CI=true` that is a failure instead.
+///
+/// # Panics
+/// If the broker does not start: no test can do anything about it.
+pub fn shared() -> Option<&'static Broker> {
+    static SHARED: OnceLock<Result<Broker, String>> = OnceLock::new();
+    if std::env::var_os("LOOM_TEST_KAFKA").is_none() && !can_start() {
+        return None;
+    }
+    let broker = SHARED.get_or_init(|| match std::env::var("LOOM_TEST_KAFKA") {
+        Ok(address) => Broker::existing(address).map_err(|e| format!("LOOM_TEST_KAFKA: {e:#}")),
+        Err(_) => Broker::start_own(&[]).map_err(|e| format!("{e:#}")),
+    });
+    match broker {
+        Ok(broker) => Some(broker),
+        Err(error) => panic!("no broker: {error}"),
+    }
+}
+
+/// Whether this machine can run a Kafka. If not, the test that asks is noted as skipped.
+fn can_start() -> bool {
+    let missing = jars::missing_programs();
+    if missing.is_empty() {
+        return true;
+    }
+    let advice = jars::advice(&missing);
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "{advice}");
+    // libtest names the thread of a test after it.
+    skip(std::thread::current().name().unwrap_or("a test"), &advice);
+    false
+}
+
+/// Says that a test is skipped, where it is seen although the test passes, and where `cargo xtask test` counts it.
+fn skip(name: &str, advice: &str) {
+    // Written directly: what `eprintln!` prints in a passing test is not shown.
+    let _ = writeln!(std::io::stderr(), "skipped: {name}: {advice}");
+    if let Some(path) = std::env::var_os("LOOM_SKIPPED_TESTS") {
+        let file = File::options().append(true).create(true).open(path);
+        let _ = file.and_then(|mut file| writeln!(file, "{name}"));
+    }
+}
+
+impl Broker {
+    fn existing(address: String) -> Result<Self> {
+        // Kafka's own tools are optional here: the machine may have no Java.
+        let jars = jars::missing_programs().is_empty().then(|| jars::ensure(tell)).transpose()?;
+        let broker = Self { address, process: None, jars };
+        broker.wait_until_answering()?;
+        Ok(broker)
+    }
+
+    /// Starts a broker for one test alone, which may kill it, also where `LOOM_TEST_KAFKA` names another. None as for
+    /// `shared`.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn own() -> Result<Option<Self>> {
+        if can_start() { Self::start_own(&[]).map(Some) } else { Ok(None) }
+    }
+
+    /// Starts a broker with further lines of `server.properties`.
+    ///
+    /// # Errors
+    /// If Java is missing, the jars cannot be fetched, or it does not start.
+    pub fn start_own(properties: &[(&str, &str)]) -> Result<Self> {
+        let jars = jars::ensure(tell)?;
+        let properties =
+            properties.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let kafka = Kafka::start(&jars, &Options { properties })?;
+        let broker = Self { address: kafka.address(), process: Some(Mutex::new(kafka)), jars: Some(jars) };
+        broker.wait_until_answering()?;
+        Ok(broker)
+    }
+
+    /// `host:port`.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// A random prefix for names, which removes what carries it when dropped.
+    pub fn space(&self) -> Space<'_> {
+        Space::new(self)
+    }
+
+    /// `kill -9`; data and address stay.
+    ///
+    /// # Errors
+    /// If the broker is not ours, or cannot be killed.
+    pub fn kill(&self) -> Result<()> {
+        self.process()?.kill()
+    }
+
+    /// Starts it again after `kill`. Returns when it answers.
+    ///
+    /// # Errors
+    /// If the broker is not ours, or does not start.
+    pub fn resume(&self) -> Result<()> {
+        self.process()?.resume()?;
+        self.wait_until_answering()
+    }
+
+    /// The broker's process id, for signals.
+    ///
+    /// # Errors
+    /// If the broker is not ours, or is down.
+    pub fn pid(&self) -> Result<u32> {
+        self.process()?.pid().context("the broker is down")
+    }
+
+    fn process(&self) -> Result<MutexGuard<'_, Kafka>> {
+        let Some(process) = &self.process else { bail!("the broker at {} is not ours", self.address) };
+        // A test that panicked while it held the lock leaves nothing half done.
+        Ok(process.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+
+    /// A client configuration with the address and what all clients of the tests have in common.
+    pub(super) fn client(&self) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config
+            .set("bootstrap.servers", &self.address)
+            .set("client.id", "loom-tests")
+            .set("reconnect.backoff.ms", "20")
+            .set("reconnect.backoff.max.ms", "500")
+            // An outage is part of some tests; what the client says of it belongs into nobody's output.
+            .set("log_level", "2");
+        config
+    }
+
+    fn wait_until_answering(&self) -> Result<()> {
+        let consumer: BaseConsumer = self.client().create()?;
+        let start = Instant::now();
+        loop {
+            match consumer.fetch_metadata(None, Duration::from_secs(5)) {
+                Ok(metadata) if !metadata.brokers().is_empty() => return Ok(()),
+                Err(error) if start.elapsed() > PATIENCE => {
+                    return Err(error)
+                        .with_context(|| format!("the broker at {} does not answer", self.address));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// What Kafka's own `kafka-consumer-groups --describe` says of a group: its table, a row a partition.
+    ///
+    /// # Errors
+    /// If the tool fails, as it does for a group that is not there, or no Java is there to run it.
+    pub fn describe_group(&self, group: &str) -> Result<Vec<GroupRow>> {
+        const CLASS: &str = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand";
+        let jars = self.jars.as_ref().context("Kafka's tools need Java and Maven")?;
+        let text = tool(jars, CLASS, &["--bootstrap-server", &self.address, "--describe", "--group", group])?;
+        let rows = text.lines().filter_map(|line| GroupRow::parse(line, group)).collect::<Vec<_>>();
+        if rows.is_empty() {
+            bail!("the consumer-group tool knows no offsets of {group}:\n{text}");
+        }
+        Ok(rows)
+    }
+}
+
+/// One line of the consumer-group tool's table; None where it prints a dash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupRow {
+    /// The topic.
+    pub topic: String,
+    /// The partition.
+    pub partition: i32,
+    /// The committed offset.
+    pub committed: Option<i64>,
+    /// The partition's end.
+    pub end: Option<i64>,
+    /// What is between them.
+    pub lag: Option<i64>,
+    /// The member that reads the partition.
+    pub member: Option<String>,
+}
+
+impl GroupRow {
+    /// GROUP TOPIC PARTITION CURRENT-OFFSET [LEADER-EPOCH] LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID
+    fn parse(line: &str, group: &str) -> Option<Self> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if words.first() != Some(&group) {
+            return None;
+        }
+        let [_, topic, partition, committed, end, lag, member, ..] = words.as_slice() else { return None };
+        let number = |word: &str| word.parse().ok();
+        Some(Self {
+            topic: (*topic).to_owned(),
+            partition: partition.parse().ok()?,
+            committed: number(committed),
+            end: number(end),
+            lag: number(lag),
+            member: (*member != "-").then(|| (*member).to_owned()),
+        })
+    }
+}
+
+fn tell(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::GroupRow;
+
+    #[test]
+    fn the_tools_table_is_read() {
+        let line = "g1              in              0          40              42              2               -               -               -";
+        let row = GroupRow {
+            topic: "in".into(),
+            partition: 0,
+            committed: Some(40),
+            end: Some(42),
+            lag: Some(2),
+            member: None,
+        };
+        assert_eq!(GroupRow::parse(line, "g1"), Some(row));
+        assert_eq!(
+            GroupRow::parse("GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST", "g1"),
+            None
+        );
+    }
+}
