@@ -5,8 +5,11 @@
 //! [`PartitionSource`], [`OffsetStore`] and [`TopicSink`] belong to one worker, never block, and are dispatched once a
 //! batch. Plugins and dataflow are not known here.
 
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
 pub mod contract;
 pub mod error;
+pub mod librdkafka;
 pub mod memory;
 pub mod settings;
 

@@ -1,0 +1,324 @@
+//! Settings as librdkafka's keys.
+//!
+//! Keys that carry a guarantee are ours (the flow language refuses them in `extra`); prefetch, linger and batch keys are
+//! defaults, and `extra`, applied last, may set them.
+
+use std::collections::BTreeMap;
+
+use super::classify::configuration;
+use super::raw::Conf;
+use crate::error::KafkaError;
+use crate::settings::{ConsumerSettings, CredentialSettings, ProducerSettings, Sensitive};
+
+/// Which side a key is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientKind {
+    /// A consumer.
+    Consumer,
+    /// A producer.
+    Producer,
+}
+
+/// Whether librdkafka knows a key and accepts the value; the error is its own sentence.
+pub fn check_key(client: ClientKind, key: &str, value: &str) -> Result<(), String> {
+    let other = match client {
+        ClientKind::Consumer => PRODUCER_KEYS,
+        ClientKind::Producer => CONSUMER_KEYS,
+    };
+    if other.contains(&key) {
+        let (this, that) = match client {
+            ClientKind::Consumer => ("consumer", "producer"),
+            ClientKind::Producer => ("producer", "consumer"),
+        };
+        return Err(format!("`{key}` is a setting of a {that}; a {this} ignores it"));
+    }
+    Conf::new().set(key, value)
+}
+
+/// Keys that librdkafka takes from anyone, and that a consumer ignores.
+const PRODUCER_KEYS: &[&str] = &[
+    "acks",
+    "batch.num.messages",
+    "batch.size",
+    "compression.codec",
+    "compression.level",
+    "compression.type",
+    "delivery.report.only.error",
+    "delivery.timeout.ms",
+    "enable.gapless.guarantee",
+    "enable.idempotence",
+    "linger.ms",
+    "message.send.max.retries",
+    "message.timeout.ms",
+    "partitioner",
+    "queue.buffering.backpressure.threshold",
+    "queue.buffering.max.kbytes",
+    "queue.buffering.max.messages",
+    "queue.buffering.max.ms",
+    "queuing.strategy",
+    "request.required.acks",
+    "request.timeout.ms",
+    "retries",
+    "sticky.partitioning.linger.ms",
+    "transaction.timeout.ms",
+    "transactional.id",
+];
+
+/// Keys that librdkafka takes from anyone, and that a producer ignores.
+const CONSUMER_KEYS: &[&str] = &[
+    "auto.commit.interval.ms",
+    "auto.offset.reset",
+    "check.crcs",
+    "enable.auto.commit",
+    "enable.auto.offset.store",
+    "enable.partition.eof",
+    "fetch.error.backoff.ms",
+    "fetch.max.bytes",
+    "fetch.message.max.bytes",
+    "fetch.min.bytes",
+    "fetch.queue.backoff.ms",
+    "fetch.wait.max.ms",
+    "group.id",
+    "group.instance.id",
+    "group.protocol",
+    "group.remote.assignor",
+    "heartbeat.interval.ms",
+    "isolation.level",
+    "max.partition.fetch.bytes",
+    "max.poll.interval.ms",
+    "offset.store.method",
+    "partition.assignment.strategy",
+    "queued.max.messages.kbytes",
+    "queued.min.messages",
+    "session.timeout.ms",
+];
+
+/// A consumer's keys. `sharing`: partitions of the process that share the prefetch. `commits`: the client commits by itself what is stored.
+pub(super) fn consumer(
+    settings: &ConsumerSettings,
+    sharing: usize,
+    commits: bool,
+) -> Result<Conf, KafkaError> {
+    let prefetch = Prefetch::new(settings, sharing);
+    let mut keys = Keys::new(&settings.brokers, &settings.credentials, &settings.extra);
+    keys.set("group.id", &settings.group_id);
+    keys.set("enable.auto.commit", commits);
+    // `take` stores what it gave out: librdkafka would store what it handed over, errors counted as records.
+    keys.set("enable.auto.offset.store", false);
+    keys.set("enable.partition.eof", true);
+    keys.set("auto.offset.reset", "error");
+    keys.set("isolation.level", "read_committed");
+    keys.set("queued.max.messages.kbytes", prefetch.queue_kbytes);
+    keys.set("queued.min.messages", prefetch.queue_messages);
+    keys.set("fetch.message.max.bytes", prefetch.fetch_partition);
+    keys.set("fetch.max.bytes", prefetch.fetch);
+    keys.set("fetch.queue.backoff.ms", 10);
+    // A client has one fetch on its way to a broker: the wait for an empty partition holds back the others' next.
+    keys.set("fetch.wait.max.ms", settings.poll_backoff.as_millis().clamp(1, 500));
+    keys.apply(&settings.extra)
+}
+
+/// A producer's keys.
+pub(super) fn producer(settings: &ProducerSettings) -> Result<Conf, KafkaError> {
+    let mut keys = Keys::new(&settings.brokers, &settings.credentials, &settings.extra);
+    keys.set("acks", "all");
+    keys.set("enable.idempotence", settings.idempotence);
+    if !settings.idempotence {
+        // What idempotence brings along: an outage is waited out, and one request in flight keeps the order.
+        keys.set("max.in.flight.requests.per.connection", 1);
+        keys.set("retries", i32::MAX);
+    }
+    keys.set("message.timeout.ms", 0);
+    keys.set("partitioner", "murmur2_random");
+    keys.set("linger.ms", 5);
+    keys.set("batch.size", 1_000_000);
+    // A topic that is not there for a while (made again, metadata late) is waited for.
+    keys.set("topic.metadata.propagation.max.ms", 60_000);
+    if let Some(compression) = &settings.compression {
+        keys.set("compression.type", compression);
+    }
+    keys.apply(&settings.extra)
+}
+
+/// Keys and values in the order in which they are set.
+struct Keys(Vec<(&'static str, String)>);
+
+impl Keys {
+    fn new(
+        brokers: &[String],
+        credentials: &CredentialSettings,
+        extra: &BTreeMap<String, Sensitive>,
+    ) -> Keys {
+        let mut keys = Keys(Vec::with_capacity(24));
+        keys.set("client.id", "loom-host");
+        keys.set("bootstrap.servers", brokers.join(","));
+        // Asking for a topic never creates it; a producer's default would.
+        keys.set("allow.auto.create.topics", false);
+        // Brokers close idle connections; that is no news.
+        keys.set("log.connection.close", false);
+        keys.set("reconnect.backoff.max.ms", 2000);
+        if let Some(protocol) = &credentials.protocol {
+            keys.set("security.protocol", protocol);
+            let tls = protocol.to_ascii_lowercase().ends_with("ssl");
+            if tls && !extra.keys().any(|key| key.starts_with("ssl.ca.")) {
+                // The linked OpenSSL looks for root certificates where no distribution has them.
+                keys.set("ssl.ca.location", "probe");
+            }
+        }
+        for (key, value) in [
+            ("sasl.mechanisms", credentials.sasl_mechanism.as_deref()),
+            ("sasl.username", credentials.sasl_username.as_deref()),
+            ("sasl.password", credentials.sasl_password.as_ref().map(|secret| secret.0.as_str())),
+        ] {
+            if let Some(value) = value {
+                keys.set(key, value);
+            }
+        }
+        keys
+    }
+
+    fn set(&mut self, key: &'static str, value: impl ToString) {
+        self.0.push((key, value.to_string()));
+    }
+
+    fn apply(self, extra: &BTreeMap<String, Sensitive>) -> Result<Conf, KafkaError> {
+        let mut conf = Conf::new();
+        let ours = self.0.iter().map(|(key, value)| (*key, value.as_str()));
+        let theirs = extra.iter().map(|(key, value)| (key.as_str(), value.0.as_str()));
+        for (key, value) in ours.chain(theirs) {
+            conf.set(key, value).map_err(|why| configuration(redacted(key, value, why)))?;
+        }
+        Ok(conf)
+    }
+}
+
+/// librdkafka repeats some values in its sentences; a secret must not be among them.
+fn redacted(key: &str, value: &str, why: String) -> String {
+    let secret = ["password", "secret", "key", "username", "jaas"].iter().any(|word| key.contains(word));
+    if secret && !value.is_empty() { why.replace(value, "***") } else { why }
+}
+
+/// How much is read ahead: a budget for the process, divided among its partitions, each of which has a queue of its own
+/// that librdkafka bounds by itself. A quarter of a share is the queue's bound, since that bound counts values only and
+/// may be passed by a fetch.
+#[derive(Debug, PartialEq, Eq)]
+struct Prefetch {
+    queue_kbytes: u64,
+    queue_messages: u64,
+    fetch_partition: u64,
+    fetch: u64,
+}
+
+impl Prefetch {
+    fn new(settings: &ConsumerSettings, sharing: usize) -> Prefetch {
+        let quarter = settings.prefetch / 4;
+        let share = quarter / sharing.max(1) as u64;
+        // librdkafka refuses a fetch that is smaller than a message may be.
+        let largest = settings
+            .extra
+            .get("message.max.bytes")
+            .and_then(|value| value.0.trim().parse::<u64>().ok())
+            .unwrap_or(1_000_000);
+        Prefetch {
+            queue_kbytes: (share >> 10).clamp(1, 2_097_151),
+            queue_messages: (share >> 10).clamp(100, 100_000),
+            fetch_partition: share.clamp(16 << 10, 1 << 20),
+            fetch: quarter.max(largest).min(2_147_483_135),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use super::{ClientKind, Prefetch, check_key, consumer, producer};
+    use crate::librdkafka::raw::{Client, Role};
+    use crate::settings::{ConsumerSettings, CredentialSettings, ProducerSettings, Sensitive};
+
+    fn settings(prefetch: u64) -> ConsumerSettings {
+        ConsumerSettings {
+            brokers: vec!["127.0.0.1:1".into()],
+            group_id: "g".into(),
+            credentials: CredentialSettings::default(),
+            auto_commit: false,
+            forward_tombstones: false,
+            prefetch,
+            poll_backoff: Duration::from_millis(50),
+            extra: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn the_prefetch_is_divided_among_the_partitions_within_what_librdkafka_takes() {
+        let even = Prefetch::new(&settings(256 << 20), 4);
+        let share = 16 << 20;
+        assert_eq!(
+            even,
+            Prefetch {
+                queue_kbytes: share >> 10,
+                queue_messages: 16_384,
+                fetch_partition: 1 << 20,
+                fetch: 64 << 20
+            }
+        );
+        for (prefetch, partitions) in [(0, 0), (1 << 20, 5000), (u64::MAX, 1), (256 << 20, 100)] {
+            let settings = settings(prefetch);
+            let conf = consumer(&settings, partitions, false).unwrap();
+            assert!(
+                Client::new(Role::Consumer { commits: false }, conf).is_ok(),
+                "{prefetch} over {partitions}"
+            );
+        }
+    }
+
+    #[test]
+    fn extra_keys_come_last_and_the_fetch_follows_the_largest_message() {
+        let mut settings = settings(1 << 20);
+        settings.extra.insert("message.max.bytes".into(), Sensitive("5000000".into()));
+        settings.extra.insert("queued.min.messages".into(), Sensitive("7".into()));
+        let conf = consumer(&settings, 1, true).unwrap();
+        assert!(Client::new(Role::Consumer { commits: false }, conf).is_ok());
+    }
+
+    #[test]
+    fn producers_are_accepted_with_and_without_idempotence() {
+        for idempotence in [true, false] {
+            let settings = ProducerSettings {
+                brokers: vec!["127.0.0.1:1".into()],
+                credentials: CredentialSettings::default(),
+                compression: Some("zstd".into()),
+                idempotence,
+                extra: BTreeMap::from([("linger.ms".to_owned(), Sensitive("20".into()))]),
+            };
+            assert!(Client::new(Role::Producer, producer(&settings).unwrap()).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_refused_secret_is_not_repeated() {
+        let mut settings = settings(1 << 20);
+        settings.extra.insert("ssl.key.pem".into(), Sensitive("hunter2".into()));
+        settings.extra.insert("no.such.password".into(), Sensitive("hunter2".into()));
+        let Err(error) = consumer(&settings, 1, false) else { panic!("it was accepted") };
+        assert!(!error.message.contains("hunter2"), "{error}");
+        assert!(error.message.contains("no.such.password"), "{error}");
+    }
+
+    #[test]
+    fn check_names_unknown_keys_wrong_values_and_the_wrong_side() {
+        assert_eq!(check_key(ClientKind::Consumer, "fetch.min.bytes", "1"), Ok(()));
+        assert_eq!(check_key(ClientKind::Producer, "socket.timeout.ms", "1000"), Ok(()));
+        assert!(
+            check_key(ClientKind::Consumer, "fetch.min.byte", "1").unwrap_err().contains("fetch.min.byte")
+        );
+        assert!(
+            check_key(ClientKind::Consumer, "fetch.min.bytes", "many")
+                .unwrap_err()
+                .contains("fetch.min.bytes")
+        );
+        assert!(check_key(ClientKind::Producer, "fetch.min.bytes", "1").unwrap_err().contains("consumer"));
+        assert!(check_key(ClientKind::Consumer, "linger.ms", "1").unwrap_err().contains("producer"));
+    }
+}

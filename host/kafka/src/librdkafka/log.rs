@@ -1,0 +1,79 @@
+//! librdkafka's own log lines, into `tracing`, and how often one thing is said.
+//!
+//! A broker that is away makes a client repeat itself for as long as it is. Each kind of line is let through once in
+//! [`PAUSE`]; the next one says how many were held back.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// The shortest time between two lines of a kind.
+pub(super) const PAUSE: Duration = Duration::from_secs(5);
+
+/// When each kind of line was last let through, and how many were held back since.
+pub(super) struct Limiter<K> {
+    seen: HashMap<K, (Instant, u64)>,
+}
+
+impl<K: Eq + Hash> Limiter<K> {
+    pub(super) fn new() -> Self {
+        Limiter { seen: HashMap::new() }
+    }
+
+    /// Whether a line of this kind may be said now; then also how many were held back.
+    pub(super) fn admit(&mut self, kind: K, now: Instant) -> Option<u64> {
+        match self.seen.get_mut(&kind) {
+            Some((last, held)) if now.saturating_duration_since(*last) < PAUSE => {
+                *held += 1;
+                None
+            }
+            Some((last, held)) => {
+                *last = now;
+                Some(std::mem::take(held))
+            }
+            None => {
+                self.seen.insert(kind, (now, 0));
+                Some(0)
+            }
+        }
+    }
+}
+
+/// Lines come from the threads of all clients; a kind is a level and librdkafka's short name for the event, such as
+/// `FAIL`, of which there are a few dozen.
+static LIMITER: Mutex<Option<Limiter<(i32, String)>>> = Mutex::new(None);
+
+/// One line, with the level that syslog gives it.
+pub(super) fn line(level: i32, facility: &str, text: &str) {
+    let held = {
+        let Ok(mut limiter) = LIMITER.lock() else { return };
+        limiter.get_or_insert_with(Limiter::new).admit((level, facility.to_owned()), Instant::now())
+    };
+    let Some(held) = held else { return };
+    match level {
+        0..=3 => tracing::error!(target: "kafka", facility, held, "{text}"),
+        4 => tracing::warn!(target: "kafka", facility, held, "{text}"),
+        5 | 6 => tracing::info!(target: "kafka", facility, held, "{text}"),
+        _ => tracing::debug!(target: "kafka", facility, held, "{text}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::{Limiter, PAUSE};
+
+    #[test]
+    fn a_kind_is_said_once_in_a_while_and_then_says_what_was_held_back() {
+        let mut limiter = Limiter::new();
+        let start = Instant::now();
+        assert_eq!(limiter.admit("FAIL", start), Some(0));
+        assert_eq!(limiter.admit("FAIL", start + Duration::from_secs(1)), None);
+        assert_eq!(limiter.admit("OTHER", start + Duration::from_secs(1)), Some(0));
+        assert_eq!(limiter.admit("FAIL", start + Duration::from_secs(2)), None);
+        assert_eq!(limiter.admit("FAIL", start + PAUSE), Some(2));
+        assert_eq!(limiter.admit("FAIL", start + PAUSE), None);
+    }
+}

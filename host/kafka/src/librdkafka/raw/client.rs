@@ -1,0 +1,280 @@
+//! Configuration and client handles.
+
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::ptr::NonNull;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use rdkafka::bindings as c;
+
+use super::code::{Code, take_error};
+use super::list::List;
+use super::queue::Queue;
+use crate::librdkafka::log;
+
+/// How long the release of a client is waited for; a name server that does not answer can hold its threads longer.
+const RELEASE: Duration = Duration::from_secs(5);
+
+/// Room for librdkafka's explanations.
+const TEXT: usize = 512;
+
+/// Which side of Kafka a client is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::librdkafka) enum Role {
+    /// Reads and commits; `commits` says whether it commits what is stored by itself, and so once more at its end.
+    Consumer { commits: bool },
+    /// Writes.
+    Producer,
+}
+
+/// A configuration under construction.
+pub(in crate::librdkafka) struct Conf(NonNull<c::rd_kafka_conf_t>);
+
+impl Conf {
+    /// librdkafka's defaults, with log lines sent to `tracing`.
+    pub fn new() -> Self {
+        // SAFETY: allocates, takes nothing.
+        let conf =
+            NonNull::new(unsafe { c::rd_kafka_conf_new() }).expect("librdkafka allocates a configuration");
+        // SAFETY: the configuration is alive; the callback is static.
+        unsafe { c::rd_kafka_conf_set_log_cb(conf.as_ptr(), Some(on_log)) };
+        Conf(conf)
+    }
+
+    /// Sets one key; the error is librdkafka's own sentence.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let text = |what: &str| format!("`{key}` holds a NUL byte in its {what}");
+        let name = CString::new(key).map_err(|_| text("name"))?;
+        let value = CString::new(value).map_err(|_| text("value"))?;
+        let mut why = [0 as c_char; TEXT];
+        // SAFETY: all pointers live through the call, and the buffer's length is given.
+        let outcome = unsafe {
+            c::rd_kafka_conf_set(self.0.as_ptr(), name.as_ptr(), value.as_ptr(), why.as_mut_ptr(), why.len())
+        };
+        match outcome {
+            c::rd_kafka_conf_res_t::RD_KAFKA_CONF_OK => Ok(()),
+            _ => Err(sentence(&why)),
+        }
+    }
+
+    /// Which events queues hand out, as a sum of `RD_KAFKA_EVENT_*`.
+    fn events(&mut self, mask: c_int) {
+        // SAFETY: the configuration is alive.
+        unsafe { c::rd_kafka_conf_set_events(self.0.as_ptr(), mask) };
+    }
+}
+
+impl Drop for Conf {
+    fn drop(&mut self) {
+        // SAFETY: ours; a client that took it over forgot this value.
+        unsafe { c::rd_kafka_conf_destroy(self.0.as_ptr()) };
+    }
+}
+
+/// A client: its threads, connections and main queue.
+pub(in crate::librdkafka) struct Client {
+    handle: Handle,
+    role: Role,
+}
+
+/// The pointer alone, so that it can be released on another thread.
+struct Handle(NonNull<c::rd_kafka_t>);
+
+// SAFETY: librdkafka's interface is thread safe for a client's handle.
+unsafe impl Send for Handle {}
+// SAFETY: as above.
+unsafe impl Sync for Handle {}
+
+impl Client {
+    /// Starts a client; it connects by itself. The error is librdkafka's sentence about the configuration.
+    pub fn new(role: Role, mut conf: Conf) -> Result<Arc<Client>, String> {
+        let (kind, events) = match role {
+            Role::Consumer { .. } => {
+                (c::rd_kafka_type_t::RD_KAFKA_CONSUMER, c::RD_KAFKA_EVENT_ERROR | c::RD_KAFKA_EVENT_FETCH)
+            }
+            Role::Producer => {
+                (c::rd_kafka_type_t::RD_KAFKA_PRODUCER, c::RD_KAFKA_EVENT_ERROR | c::RD_KAFKA_EVENT_DR)
+            }
+        };
+        conf.events(events);
+        let mut why = [0 as c_char; TEXT];
+        // SAFETY: on success the configuration belongs to the client, and `conf` is forgotten below; on failure it
+        // stays ours. The buffer's length is given.
+        let client = unsafe { c::rd_kafka_new(kind, conf.0.as_ptr(), why.as_mut_ptr(), why.len()) };
+        let handle = Handle(NonNull::new(client).ok_or_else(|| sentence(&why))?);
+        std::mem::forget(conf);
+        if matches!(role, Role::Consumer { .. }) {
+            // SAFETY: the client is alive. From here on what would go to its main queue goes to the consumer's.
+            unsafe { c::rd_kafka_poll_set_consumer(handle.0.as_ptr()) };
+        }
+        Ok(Arc::new(Client { handle, role }))
+    }
+
+    pub(super) fn ptr(&self) -> *mut c::rd_kafka_t {
+        self.handle.0.as_ptr()
+    }
+
+    /// Reads these partitions from their offsets, and no others. Waits for the client's own thread only.
+    pub fn assign(&self, partitions: &List) -> Result<(), Code> {
+        // SAFETY: client and list are alive; the list is copied.
+        ok(unsafe { c::rd_kafka_assign(self.ptr(), partitions.ptr()) })
+    }
+
+    /// Stops reading these partitions and starts them at the list's offsets. Needed where fetching has ended with an
+    /// error: a seek is ignored there.
+    pub fn restart(&self, partitions: &List) -> Result<(), Code> {
+        // SAFETY: client and list are alive; the list is copied; an error object that comes back is ours.
+        unsafe {
+            take_error(c::rd_kafka_incremental_unassign(self.ptr(), partitions.ptr()))?;
+            take_error(c::rd_kafka_incremental_assign(self.ptr(), partitions.ptr()))
+        }
+    }
+
+    /// Goes on at the list's offsets; what was read ahead is dropped before this returns.
+    pub fn seek(&self, partitions: &mut List) -> Result<(), Code> {
+        // SAFETY: client and list are alive. With a time-out of 0 the call only bumps the partitions' versions, which
+        // outdates what is queued, and enqueues the seek.
+        unsafe { take_error(c::rd_kafka_seek_partitions(self.ptr(), partitions.ptr(), 0)) }?;
+        match partitions.iter().find_map(|entry| (entry.code != in_progress()).then_some(entry.code)) {
+            Some(code) if code.is_error() => Err(code),
+            _ => Ok(()),
+        }
+    }
+
+    /// Marks offsets as done, for the client's own commits.
+    pub fn store(&self, offsets: &List) -> Result<(), Code> {
+        // SAFETY: client and list are alive.
+        ok(unsafe { c::rd_kafka_offsets_store(self.ptr(), offsets.ptr()) })
+    }
+
+    /// Commits the list; one answer with `request` comes on `replies`.
+    pub fn commit(&self, offsets: &List, replies: &Queue, request: u64) -> Result<(), Code> {
+        let opaque = request as usize as *mut std::ffi::c_void;
+        // SAFETY: all three are alive; the list is copied; without a callback the opaque value is a number that only
+        // comes back in the answer.
+        ok(unsafe { c::rd_kafka_commit_queue(self.ptr(), offsets.ptr(), replies.ptr(), None, opaque) })
+    }
+
+    /// Waits until everything was delivered; somebody must serve the main queue meanwhile.
+    pub fn flush(&self, timeout: Duration) -> Result<(), Code> {
+        // SAFETY: the client is alive.
+        ok(unsafe { c::rd_kafka_flush(self.ptr(), millis(timeout)) })
+    }
+
+    /// Gives up on all records that are queued or on their way, without waiting.
+    pub fn purge(&self) -> Result<(), Code> {
+        let what =
+            c::RD_KAFKA_PURGE_F_QUEUE | c::RD_KAFKA_PURGE_F_INFLIGHT | c::RD_KAFKA_PURGE_F_NON_BLOCKING;
+        // SAFETY: the client is alive.
+        ok(unsafe { c::rd_kafka_purge(self.ptr(), what) })
+    }
+
+    /// The error after which the client does nothing any more, if there was one.
+    pub fn fatal(&self) -> Option<(Code, String)> {
+        let mut why = [0 as c_char; TEXT];
+        // SAFETY: the client is alive, and the buffer's length is given.
+        let code = Code::from(unsafe { c::rd_kafka_fatal_error(self.ptr(), why.as_mut_ptr(), why.len()) });
+        code.is_error().then(|| (code, sentence(&why)))
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let (done, waiting) = mpsc::channel::<()>();
+        let handle = Handle(self.handle.0);
+        let closes = self.role == Role::Consumer { commits: true };
+        let release = move || {
+            // The whole wrapper moves in, not its pointer, which alone is not `Send`.
+            let Handle(pointer) = { handle };
+            // SAFETY: every queue, topic and list that was made from the client held it, so this was the last user. A
+            // consumer that does not commit by itself leaves no group, so there is nothing to close.
+            unsafe {
+                if closes {
+                    c::rd_kafka_consumer_close(pointer.as_ptr());
+                }
+                c::rd_kafka_destroy_flags(pointer.as_ptr(), c::RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
+            }
+            drop(done);
+        };
+        let began = Instant::now();
+        match std::thread::Builder::new().name("kafka-release".into()).spawn(release) {
+            Ok(_) => {
+                if waiting.recv_timeout(RELEASE) == Err(mpsc::RecvTimeoutError::Timeout) {
+                    let waited = began.elapsed();
+                    tracing::warn!(target: "kafka", ?waited, "a client is still closing its connections; not waited for");
+                }
+            }
+            Err(error) => {
+                tracing::warn!(target: "kafka", %error, "a client was not released: no thread could be started");
+            }
+        }
+    }
+}
+
+/// A call's result.
+pub(super) fn ok(native: c::rd_kafka_resp_err_t) -> Result<(), Code> {
+    let code = Code::from(native);
+    if code.is_error() { Err(code) } else { Ok(()) }
+}
+
+/// A time-out as librdkafka takes it; the longest is 24 days.
+pub(super) fn millis(time: Duration) -> c_int {
+    c_int::try_from(time.as_millis()).unwrap_or(c_int::MAX)
+}
+
+fn in_progress() -> Code {
+    Code::from(c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__IN_PROGRESS)
+}
+
+fn sentence(buffer: &[c_char; TEXT]) -> String {
+    // SAFETY: librdkafka terminates what it writes, and the buffer starts zeroed, so that there is a NUL in it.
+    unsafe { CStr::from_ptr(buffer.as_ptr()) }.to_string_lossy().into_owned()
+}
+
+/// Called on any of the client's threads.
+unsafe extern "C" fn on_log(
+    _: *const c::rd_kafka_t,
+    level: c_int,
+    facility: *const c_char,
+    line: *const c_char,
+) {
+    if facility.is_null() || line.is_null() {
+        return;
+    }
+    // SAFETY: both are NUL-terminated and live through the call.
+    let (facility, line) = unsafe { (CStr::from_ptr(facility), CStr::from_ptr(line)) };
+    log::line(level, &facility.to_string_lossy(), &line.to_string_lossy());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Client, Conf, Role};
+
+    #[test]
+    fn a_key_that_librdkafka_does_not_know_is_named() {
+        let mut conf = Conf::new();
+        assert!(conf.set("linger.ms", "5").is_ok());
+        assert!(conf.set("no.such.key", "5").unwrap_err().contains("no.such.key"));
+        assert!(conf.set("linger.ms", "soon").unwrap_err().contains("linger.ms"));
+        assert!(conf.set("linger.ms", "5\0").unwrap_err().contains("NUL"));
+    }
+
+    #[test]
+    fn a_client_that_cannot_be_configured_says_why_and_frees_all() {
+        let mut conf = Conf::new();
+        conf.set("fetch.max.bytes", "1000").unwrap();
+        let Err(why) = Client::new(Role::Consumer { commits: false }, conf) else {
+            panic!("it was accepted")
+        };
+        assert!(why.contains("fetch.max.bytes"), "{why}");
+    }
+
+    #[test]
+    fn a_client_without_a_broker_is_released_at_once() {
+        let mut conf = Conf::new();
+        conf.set("bootstrap.servers", "127.0.0.1:1").unwrap();
+        let client = Client::new(Role::Producer, conf).unwrap();
+        assert_eq!(client.fatal(), None);
+        drop(client);
+    }
+}

@@ -1,0 +1,102 @@
+//! Questions to the cluster; each call waits for its answer, up to the time that is given.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rdkafka::bindings as c;
+
+use super::client::{Client, millis, ok};
+use super::code::Code;
+use super::list::{List, Name, text};
+use super::produce::Topic;
+
+/// Metadata that a client answered.
+struct Metadata(*const c::rd_kafka_metadata);
+
+impl Metadata {
+    /// Of one topic, or of all.
+    fn fetch(client: &Client, topic: Option<&Topic>, timeout: Duration) -> Result<Metadata, Code> {
+        let mut answer = std::ptr::null();
+        let only = topic.map_or(std::ptr::null_mut(), Topic::ptr);
+        // SAFETY: client and topic are alive; what is written to `answer` is ours.
+        ok(unsafe {
+            c::rd_kafka_metadata(client.ptr(), i32::from(topic.is_none()), only, &mut answer, millis(timeout))
+        })?;
+        Ok(Metadata(answer))
+    }
+
+    fn topics(&self) -> &[c::rd_kafka_metadata_topic] {
+        // SAFETY: alive as long as this value; there are `topic_cnt` topics.
+        unsafe {
+            match usize::try_from((*self.0).topic_cnt) {
+                Ok(count) if count > 0 => std::slice::from_raw_parts((*self.0).topics, count),
+                _ => &[],
+            }
+        }
+    }
+}
+
+impl Drop for Metadata {
+    fn drop(&mut self) {
+        // SAFETY: ours, and freed once.
+        unsafe { c::rd_kafka_metadata_destroy(self.0) };
+    }
+}
+
+/// How many partitions a topic has; the inner error is the topic's own. Does not create it, since clients here are
+/// configured with `allow.auto.create.topics=false`.
+pub(in crate::librdkafka) fn topic_facts(
+    client: &Arc<Client>,
+    name: &Name,
+    timeout: Duration,
+) -> Result<Result<i32, Code>, Code> {
+    let Some(topic) = Topic::new(client, name) else {
+        return Ok(Err(Code::from(c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION)));
+    };
+    let metadata = Metadata::fetch(client, Some(&topic), timeout)?;
+    let Some(facts) = metadata.topics().first() else {
+        return Ok(Err(Code::from(c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC)));
+    };
+    // SAFETY: within the metadata; read as a number, since a broker's code may be none of the enum's.
+    let code = Code(unsafe { std::ptr::addr_of!(facts.err).cast::<i32>().read() });
+    Ok(if code.is_error() { Err(code) } else { Ok(facts.partition_cnt) })
+}
+
+/// The names of all topics that may be seen.
+pub(in crate::librdkafka) fn all_topics(client: &Client, timeout: Duration) -> Result<Vec<String>, Code> {
+    let metadata = Metadata::fetch(client, None, timeout)?;
+    // SAFETY: names are NUL-terminated and live with the metadata.
+    Ok(metadata.topics().iter().map(|topic| unsafe { text(topic.topic) }.into_owned()).collect())
+}
+
+/// Fills in the group's committed offsets, with an error for each partition that has one.
+pub(in crate::librdkafka) fn committed(
+    client: &Client,
+    partitions: &mut List,
+    timeout: Duration,
+) -> Result<(), Code> {
+    // SAFETY: client and list are alive, and the list is this caller's alone.
+    ok(unsafe { c::rd_kafka_committed(client.ptr(), partitions.ptr(), millis(timeout)) })
+}
+
+/// A partition's first offset, and the one after its last.
+pub(in crate::librdkafka) fn bounds(
+    client: &Client,
+    topic: &Name,
+    partition: i32,
+    timeout: Duration,
+) -> Result<(i64, i64), Code> {
+    let (mut low, mut high) = (0, 0);
+    // SAFETY: the client is alive, the name is NUL-terminated, and both numbers are there to be written to.
+    ok(unsafe {
+        c::rd_kafka_query_watermark_offsets(
+            client.ptr(),
+            topic.as_ptr(),
+            partition,
+            &mut low,
+            &mut high,
+            millis(timeout),
+        )
+    })?;
+    Ok((low, high))
+}

@@ -1,0 +1,31 @@
+//! The only code that calls librdkafka's C interface; everything else in this crate is safe.
+//!
+//! rdkafka's own consumer and producer are not used: they can neither read a partition's queue in batches, nor answer
+//! asynchronous commits, nor hand out delivery reports without a callback and an allocation a record.
+//!
+//! What keeps it sound:
+//! - a pointer is owned by exactly one value here, which frees it once, on drop;
+//! - queues, topics, messages and events hold the [`Client`] or borrow the queue they came from, so that a client
+//!   outlives what was made from it;
+//! - librdkafka's functions on a client, queue or topic may be called from any thread, which is what `Send` and `Sync`
+//!   of those wrappers say; messages and events stay on one thread;
+//! - a callback only calls a [`Waker`](crate::Waker) or writes a log line, and is switched off, under the lock that it
+//!   runs under, before what it points to is freed.
+
+mod client;
+mod code;
+mod event;
+mod facts;
+mod list;
+mod message;
+mod produce;
+mod queue;
+
+pub(super) use client::{Client, Conf, Role};
+pub(super) use code::Code;
+pub(super) use event::{Event, EventKind};
+pub(super) use facts::{all_topics, bounds, committed, topic_facts};
+pub(super) use list::{List, Name};
+pub(super) use message::{Message, Messages};
+pub(super) use produce::{Outgoing, Topic};
+pub(super) use queue::Queue;

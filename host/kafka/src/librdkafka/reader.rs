@@ -1,0 +1,352 @@
+//! The partitions of one worker, each with a queue of its own.
+//!
+//! Messages are read in batches into an array that is used again, copied into the columns and freed within the call, since
+//! a message pins the whole fetch that it came with. What was read and does not fit into the budget is copied aside and
+//! goes first at the next take.
+//!
+//! Invariants: a partition's records come in offset order, each once; `end` is told only when nothing was read after it;
+//! after an event that ends the reading nothing else is read until a seek.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use loom_types::{BatchBuilder, CommitOffset, PartitionId, RecordOffset, RecordRef};
+use rdkafka::types::RDKafkaErrorCode as E;
+
+use super::classify::{configuration, error, kind};
+use super::events::Errors;
+use super::raw::{Client, List, Message, Messages, Name, Queue};
+use super::{name, warm_up};
+use crate::contract::{Assigned, Budget, Notice, PartitionSource, Taken, Waker};
+use crate::error::{KafkaError, Kind};
+use crate::settings::ConsumerSettings;
+
+/// The reading half of a consumer client.
+pub(super) struct Source {
+    slots: Vec<Slot>,
+    messages: Messages,
+    errors: Errors,
+    forward_tombstones: bool,
+    /// Offsets that were given out are stored for the client's own commits.
+    stores: bool,
+    main: Queue,
+    client: Arc<Client>,
+}
+
+/// One partition.
+struct Slot {
+    name: Name,
+    assigned: Assigned,
+    queue: Queue,
+    /// What was read and not given out yet.
+    aside: VecDeque<Aside>,
+    /// The size of a record, roughly, which decides how many are read at a time.
+    usual: usize,
+    /// Fetching has ended with an error; only a restart starts it again.
+    ended: bool,
+}
+
+/// What came from a queue, copied.
+enum Aside {
+    Record(Box<Record>),
+    Event(Event),
+}
+
+/// A record, copied.
+struct Record {
+    offset: i64,
+    timestamp_ms: Option<i64>,
+    key: Option<Vec<u8>>,
+    payload: Option<Vec<u8>>,
+    headers: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+}
+
+/// What else a queue holds.
+enum Event {
+    End(CommitOffset),
+    OutOfRange,
+    Failed(KafkaError),
+}
+
+impl Source {
+    /// Starts reading. Waits for the topics' metadata, for a bounded time.
+    pub(super) fn new(
+        client: &Arc<Client>,
+        assigned: &[Assigned],
+        settings: &ConsumerSettings,
+        waker: &Waker,
+    ) -> Result<Source, KafkaError> {
+        let mut main = Queue::consumer(client);
+        main.wake(waker);
+        let mut slots = Vec::with_capacity(assigned.len());
+        let mut starts = List::new(assigned.len());
+        for (index, assigned) in assigned.iter().enumerate() {
+            debug_assert_eq!(assigned.id.index(), index, "partitions are numbered from 0 in order");
+            let name = name(&assigned.partition.topic)?;
+            let mut queue = Queue::partition(client, &name, assigned.partition.partition)
+                .ok_or_else(|| configuration(format!("{} is not a partition", assigned.partition)))?;
+            queue.wake(waker);
+            starts.push(&name, assigned.partition.partition, assigned.start.0, index, "");
+            let aside = VecDeque::new();
+            slots.push(Slot {
+                name,
+                assigned: assigned.clone(),
+                queue,
+                aside,
+                usual: 16 << 10,
+                ended: false,
+            });
+        }
+        let mut topics: Vec<&Name> = Vec::new();
+        for slot in &slots {
+            if !topics.contains(&&slot.name) {
+                topics.push(&slot.name);
+            }
+        }
+        warm_up(client, topics.into_iter());
+        client.assign(&starts).map_err(|code| error(kind(code), code, "starting to read the partitions"))?;
+        Ok(Source {
+            slots,
+            messages: Messages::new(),
+            errors: Errors::new(),
+            forward_tombstones: settings.forward_tombstones,
+            stores: settings.auto_commit,
+            main,
+            client: client.clone(),
+        })
+    }
+}
+
+impl PartitionSource for Source {
+    fn take(&mut self, partition: PartitionId, budget: Budget, out: &mut BatchBuilder) -> Taken {
+        let slot = &mut self.slots[partition.index()];
+        let mut take = Take {
+            taken: Taken::default(),
+            budget,
+            bytes: 0,
+            forward_tombstones: self.forward_tombstones,
+            assigned: &slot.assigned,
+            full: false,
+        };
+        while let Some(aside) = slot.aside.pop_front() {
+            if let Err(aside) = take.aside(aside, out) {
+                slot.aside.push_front(aside);
+                take.full = true;
+                break;
+            }
+            if take.taken.notice.is_some() {
+                break;
+            }
+        }
+        let mut emptied = false;
+        while !emptied && !take.full && take.taken.notice.is_none() {
+            let Some(room) = take.room(slot.usual) else { break };
+            let read = self.messages.read(&slot.queue, room);
+            emptied = read < room;
+            let mut bytes = 0;
+            while let Some(message) = self.messages.next() {
+                bytes += message.size();
+                if take.full || take.taken.notice.is_some() || !take.message(&message, out) {
+                    take.full = true;
+                    slot.aside.push_back(Aside::copy(&message, &slot.assigned));
+                }
+            }
+            if read > 0 {
+                // Moves at once to larger records, slowly to smaller ones: reading too few costs a call, reading too
+                // many a copy.
+                let now = (bytes / read).max(1);
+                slot.usual = if now > slot.usual { now } else { (slot.usual + now) / 2 };
+            }
+        }
+        let mut taken = take.taken;
+        taken.more = !emptied || !slot.aside.is_empty();
+        if matches!(taken.notice, Some(Notice::OutOfRange)) {
+            slot.ended = true;
+        }
+        if let (true, Some(position)) = (self.stores, taken.position) {
+            let mut done = List::new(1);
+            done.push(&slot.name, slot.assigned.partition.partition, position.0, 0, "");
+            if let Err(code) = self.client.store(&done) {
+                let partition = &slot.assigned.partition;
+                tracing::warn!(target: "kafka", %partition, code = code.name(), "an offset was not stored for the next commit");
+            }
+        }
+        taken
+    }
+
+    fn seek(&mut self, partition: PartitionId, to: CommitOffset) -> Result<(), KafkaError> {
+        let slot = &mut self.slots[partition.index()];
+        slot.aside.clear();
+        let mut place = List::new(1);
+        place.push(&slot.name, slot.assigned.partition.partition, to.0, 0, "");
+        let outcome = if slot.ended { self.client.restart(&place) } else { self.client.seek(&mut place) };
+        outcome
+            .map_err(|code| error(kind(code), code, format!("moving {} to {to}", slot.assigned.partition)))?;
+        slot.ended = false;
+        Ok(())
+    }
+
+    fn client_errors(&mut self, out: &mut Vec<KafkaError>) {
+        self.errors.drain_all(&self.main);
+        self.errors.give(out);
+    }
+}
+
+/// One take under way.
+struct Take<'a> {
+    taken: Taken,
+    budget: Budget,
+    bytes: usize,
+    forward_tombstones: bool,
+    assigned: &'a Assigned,
+    /// Something did not fit.
+    full: bool,
+}
+
+impl Take<'_> {
+    /// How many messages to read next, where records have this size; none when the budget is used up. Skipped records
+    /// count, so that a long run of tombstones does not hold the worker.
+    fn room(&self, usual: usize) -> Option<usize> {
+        let handled = self.taken.rows + usize::try_from(self.taken.skipped).unwrap_or(usize::MAX);
+        let rows = self.budget.rows.saturating_sub(handled);
+        let bytes = self.budget.bytes.saturating_sub(self.bytes);
+        if rows == 0 || (bytes == 0 && self.taken.rows > 0) {
+            return None;
+        }
+        Some(rows.min(bytes / usual.max(1)).max(1))
+    }
+
+    /// Whether a record of this size may still be taken: the first one always.
+    fn fits(&self, size: usize) -> bool {
+        self.taken.rows == 0 || self.bytes + size <= self.budget.bytes
+    }
+
+    /// Takes a message; false where it does not fit.
+    fn message(&mut self, message: &Message, out: &mut BatchBuilder) -> bool {
+        let code = message.code();
+        if code.is_error() {
+            self.event(Event::of(message, self.assigned));
+            return true;
+        }
+        let (key, payload) = (message.key(), message.payload());
+        if payload.is_none() && !self.forward_tombstones {
+            self.skip(message.offset());
+            return true;
+        }
+        let size = message.size();
+        if !self.fits(size) {
+            return false;
+        }
+        message.headers(|name, value| out.header(name, value));
+        self.push(message.offset(), message.timestamp(), key, payload, size, out);
+        true
+    }
+
+    /// Takes what was set aside; it comes back where it does not fit.
+    fn aside(&mut self, aside: Aside, out: &mut BatchBuilder) -> Result<(), Aside> {
+        let record = match aside {
+            Aside::Event(event) => {
+                self.event(event);
+                return Ok(());
+            }
+            Aside::Record(record) => record,
+        };
+        if self.room(1).is_none() {
+            return Err(Aside::Record(record));
+        }
+        let (key, payload) = (record.key.as_deref(), record.payload.as_deref());
+        if payload.is_none() && !self.forward_tombstones {
+            self.skip(record.offset);
+            return Ok(());
+        }
+        let size = key.map_or(0, <[u8]>::len) + payload.map_or(0, <[u8]>::len);
+        if !self.fits(size) {
+            return Err(Aside::Record(record));
+        }
+        for (name, value) in &record.headers {
+            out.header(name, value.as_deref());
+        }
+        self.push(record.offset, record.timestamp_ms, key, payload, size, out);
+        Ok(())
+    }
+
+    fn push(
+        &mut self,
+        offset: i64,
+        timestamp_ms: Option<i64>,
+        key: Option<&[u8]>,
+        payload: Option<&[u8]>,
+        size: usize,
+        out: &mut BatchBuilder,
+    ) {
+        let offset = RecordOffset(offset);
+        out.push(RecordRef {
+            topic: self.assigned.topic,
+            partition: self.assigned.partition.partition,
+            offset,
+            timestamp_ms,
+            key,
+            payload,
+            row: "",
+        });
+        self.taken.rows += 1;
+        self.bytes += size;
+        self.moved(offset);
+    }
+
+    fn skip(&mut self, offset: i64) {
+        self.taken.skipped += 1;
+        self.moved(RecordOffset(offset));
+    }
+
+    fn moved(&mut self, to: RecordOffset) {
+        self.taken.position = Some(to.next());
+        self.taken.end = None;
+    }
+
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::End(offset) => self.taken.end = Some(offset),
+            Event::OutOfRange => self.taken.notice = Some(Notice::OutOfRange),
+            Event::Failed(error) => self.taken.notice = Some(Notice::Failed(error)),
+        }
+    }
+}
+
+impl Event {
+    /// What a message that is no record says.
+    fn of(message: &Message, assigned: &Assigned) -> Event {
+        let code = message.code();
+        match code.known() {
+            // The event's own offset: a partition's end may have moved on since.
+            Some(E::PartitionEOF) => Event::End(CommitOffset(message.offset())),
+            Some(E::AutoOffsetReset | E::OffsetOutOfRange) => Event::OutOfRange,
+            _ => {
+                let kind = match kind(code) {
+                    // A broken batch is not the client's end.
+                    Kind::Fatal | Kind::Refused => Kind::Other,
+                    kind => kind,
+                };
+                let message = format!("reading {}: {}", assigned.partition, message.text());
+                Event::Failed(KafkaError { kind, code: code.name(), message })
+            }
+        }
+    }
+}
+
+impl Aside {
+    fn copy(message: &Message, assigned: &Assigned) -> Aside {
+        if message.code().is_error() {
+            return Aside::Event(Event::of(message, assigned));
+        }
+        let mut headers = Vec::new();
+        message.headers(|name, value| headers.push((name.to_vec(), value.map(<[u8]>::to_vec))));
+        Aside::Record(Box::new(Record {
+            offset: message.offset(),
+            timestamp_ms: message.timestamp(),
+            key: message.key().map(<[u8]>::to_vec),
+            payload: message.payload().map(<[u8]>::to_vec),
+            headers,
+        }))
+    }
+}

@@ -1,0 +1,265 @@
+//! Topics that one worker writes to.
+//!
+//! Outputs with equal producers share a client, whose queue brings delivery reports. A record's number in the report is
+//! its token's place in a slab, so that nothing is allocated for a record but its copy in librdkafka.
+//!
+//! Invariant: a token that was taken is in exactly one place, the slab of its client or the list of verdicts, until
+//! `acks` gives it back.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use loom_delivery::Token;
+use loom_types::Batch;
+use rdkafka::types::RDKafkaErrorCode as E;
+use slab::Slab;
+
+use super::classify::{Verdict, error, verdict};
+use super::events::Errors;
+use super::raw::{Client, Code, EventKind, Name, Outgoing, Queue, Topic};
+use super::{name, warm_up};
+use crate::contract::{Ack, OutputIndex, OutputSettings, Stamp, TopicSink, Waker};
+use crate::error::KafkaError;
+use crate::settings::ProducerSettings;
+
+/// A worker's outputs.
+pub(super) struct Writer {
+    outputs: Vec<Output>,
+    producers: Vec<Producer>,
+    /// Rows whose fate is known and was not told yet.
+    verdicts: Vec<(OutputIndex, Token, Ack)>,
+    waker: Waker,
+    closed: bool,
+}
+
+/// One output: a topic of one client.
+struct Output {
+    topic_name: Arc<str>,
+    topic: Topic,
+    producer: usize,
+}
+
+/// One client.
+struct Producer {
+    tokens: Slab<(OutputIndex, Token)>,
+    errors: Errors,
+    queue: Queue,
+}
+
+impl Writer {
+    /// Waits for the topics' metadata, for a bounded time.
+    pub(super) fn new(
+        outputs: &[OutputSettings],
+        waker: &Waker,
+        client: impl Fn(&Arc<ProducerSettings>) -> Result<Arc<Client>, KafkaError>,
+    ) -> Result<Writer, KafkaError> {
+        let mut kinds: Vec<(&Arc<ProducerSettings>, Arc<Client>, Vec<Name>)> = Vec::new();
+        let mut made = Vec::with_capacity(outputs.len());
+        for output in outputs {
+            let producer = match kinds.iter().position(|(settings, ..)| **settings == output.producer) {
+                Some(index) => index,
+                None => {
+                    kinds.push((&output.producer, client(&output.producer)?, Vec::new()));
+                    kinds.len() - 1
+                }
+            };
+            let name = name(&output.topic)?;
+            let (_, client, names) = &mut kinds[producer];
+            let topic = Topic::new(client, &name).ok_or_else(|| {
+                super::classify::configuration(format!(
+                    "`{}` is not a name that a topic can have",
+                    output.topic
+                ))
+            })?;
+            if !names.contains(&name) {
+                names.push(name);
+            }
+            made.push(Output { topic_name: output.topic.clone(), topic, producer });
+        }
+        let producers = kinds
+            .into_iter()
+            .map(|(_, client, names)| {
+                warm_up(&client, names.iter());
+                let mut queue = Queue::main(&client);
+                queue.wake(waker);
+                Producer { tokens: Slab::new(), errors: Errors::new(), queue }
+            })
+            .collect();
+        Ok(Writer { outputs: made, producers, verdicts: Vec::new(), waker: waker.clone(), closed: false })
+    }
+
+    /// Takes what all clients have to say, without waiting.
+    fn drain(&mut self) {
+        for producer in &mut self.producers {
+            producer.serve(Duration::ZERO, &self.outputs, &mut self.verdicts);
+        }
+    }
+}
+
+impl Producer {
+    /// Takes events until there are none, waiting for the first; says whether there was one.
+    fn serve(
+        &mut self,
+        wait: Duration,
+        outputs: &[Output],
+        verdicts: &mut Vec<(OutputIndex, Token, Ack)>,
+    ) -> bool {
+        let (tokens, mut wait, mut any) = (&mut self.tokens, wait, false);
+        while let Some(event) = self.queue.poll(wait) {
+            (wait, any) = (Duration::ZERO, true);
+            if event.kind() != EventKind::Deliveries {
+                self.errors.take(self.queue.client(), &event);
+                continue;
+            }
+            event.deliveries(|number, partition, code| {
+                let Some((output, token)) = tokens.try_remove(number) else { return };
+                let ack = match verdict(code) {
+                    Verdict::Written => Ack::Written,
+                    Verdict::Unknown => Ack::Unknown,
+                    Verdict::Refused(kind) => {
+                        let topic = &outputs[output.0].topic_name;
+                        Ack::Refused(error(kind, code, format!("writing to {topic}/{partition}")))
+                    }
+                };
+                verdicts.push((output, token, ack));
+            });
+        }
+        any
+    }
+
+    /// Waits for all acknowledgements, up to the deadline. The flush stops waiting for batches to fill; it needs the
+    /// reports to be taken while it waits, so it runs beside.
+    fn finish(
+        &mut self,
+        deadline: Instant,
+        outputs: &[Output],
+        verdicts: &mut Vec<(OutputIndex, Token, Ack)>,
+    ) {
+        let client = self.queue.client().clone();
+        std::thread::scope(|scope| {
+            let left = deadline.saturating_duration_since(Instant::now());
+            scope.spawn(move || client.flush(left));
+            while !self.tokens.is_empty() {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    break;
+                }
+                self.serve(left, outputs, verdicts);
+            }
+        });
+    }
+}
+
+impl TopicSink for Writer {
+    fn send(
+        &mut self,
+        output: OutputIndex,
+        batch: &Batch,
+        rows: &[u32],
+        stamp: Stamp,
+        tokens: &mut VecDeque<Token>,
+    ) -> usize {
+        if self.closed {
+            return 0;
+        }
+        let to = &self.outputs[output.0];
+        let slab = &mut self.producers[to.producer].tokens;
+        let mut refused = false;
+        for (index, row) in rows.iter().enumerate() {
+            if tokens.is_empty() {
+                debug_assert!(false, "{} rows came with {index} tokens", rows.len());
+                return index;
+            }
+            let place = slab.vacant_entry();
+            let outcome = to.topic.produce(Outgoing {
+                payload: batch.payload(*row),
+                key: batch.key(*row),
+                timestamp_ms: match stamp {
+                    Stamp::Source => batch.source(*row).timestamp_ms,
+                    Stamp::Now => None,
+                },
+                headers: batch.headers(*row),
+                number: place.key(),
+            });
+            match outcome {
+                Ok(()) => {
+                    if let Some(token) = tokens.pop_front() {
+                        place.insert((output, token));
+                    }
+                }
+                Err(code) if code.known() == Some(E::QueueFull) => {
+                    if refused {
+                        (self.waker)();
+                    }
+                    return index;
+                }
+                Err(code) => {
+                    if let Some(token) = tokens.pop_front() {
+                        self.verdicts.push((output, token, on_the_spot(code, &to.topic_name)));
+                        refused = true;
+                    }
+                }
+            }
+        }
+        if refused {
+            (self.waker)();
+        }
+        rows.len()
+    }
+
+    fn acks(&mut self, out: &mut Vec<(OutputIndex, Token, Ack)>) {
+        self.drain();
+        out.append(&mut self.verdicts);
+    }
+
+    fn in_flight(&self) -> usize {
+        self.verdicts.len() + self.producers.iter().map(|producer| producer.tokens.len()).sum::<usize>()
+    }
+
+    fn client_errors(&mut self, out: &mut Vec<KafkaError>) {
+        self.drain();
+        for producer in &mut self.producers {
+            producer.errors.give(out);
+        }
+    }
+
+    fn close(&mut self, timeout: Duration) {
+        self.closed = true;
+        let deadline = Instant::now() + timeout;
+        for producer in &mut self.producers {
+            if !producer.tokens.is_empty() {
+                producer.finish(deadline, &self.outputs, &mut self.verdicts);
+            }
+        }
+        for producer in &mut self.producers {
+            if producer.tokens.is_empty() {
+                continue;
+            }
+            if let Err(code) = producer.queue.client().purge() {
+                tracing::warn!(target: "kafka", code = code.name(), "unsent records were not dropped by the client");
+            }
+            producer.serve(Duration::ZERO, &self.outputs, &mut self.verdicts);
+            let left = producer.tokens.drain().map(|(output, token)| (output, token, Ack::Unknown));
+            self.verdicts.extend(left);
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // Without a `close`, or without an `acks` after it: nothing is known of these rows, so they are read again.
+        let open =
+            self.producers.iter_mut().flat_map(|producer| producer.tokens.drain()).map(|(_, token)| token);
+        let told = self.verdicts.drain(..).map(|(_, token, _)| token);
+        open.chain(told).for_each(Token::give_up);
+    }
+}
+
+/// What an error of the call itself means for its row; nothing was queued.
+fn on_the_spot(code: Code, topic: &str) -> Ack {
+    match verdict(code) {
+        Verdict::Refused(kind) => Ack::Refused(error(kind, code, format!("writing to {topic}"))),
+        Verdict::Written | Verdict::Unknown => Ack::Unknown,
+    }
+}
