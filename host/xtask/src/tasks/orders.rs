@@ -39,7 +39,7 @@ fn generate() -> String {
             160 => text.push_str("{\"id\":\"o-10160\",\"currency\":\"EUR\",\"lines\":[]}"),
             // Large: two of some 60 kB, and one of about 900 kB, close to what a broker takes by default.
             99 | 199 => order(&mut text, number, &mut dice, 1_200, "EUR"),
-            299 => order(&mut text, number, &mut dice, 18_200, "CHF"),
+            299 => order(&mut text, number, &mut dice, 21_400, "CHF"),
             _ => {
                 let lines = 1 + dice.roll(4);
                 let currency = ["eur", "EUR", "usd", "gbp", ""][dice.roll(5)];
