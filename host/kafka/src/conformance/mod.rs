@@ -7,6 +7,7 @@
 mod ends;
 mod facts;
 mod harness;
+mod kafka;
 mod memory;
 mod offsets;
 mod reading;
@@ -16,6 +17,7 @@ mod writing;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+pub use kafka::KafkaFixture;
 pub use memory::MemoryFixture;
 
 use crate::contract::Broker;

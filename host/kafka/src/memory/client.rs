@@ -76,7 +76,7 @@ impl Broker for MemoryClient {
         Ok(Bounds { low: CommitOffset(log.low()), high: CommitOffset(log.high()) })
     }
 
-    fn reader(&self, assigned: Vec<Assigned>, _sharing: usize, waker: Waker) -> Result<Reader, KafkaError> {
+    fn reader(&self, assigned: Vec<Assigned>, _: usize, waker: Waker) -> Result<Reader, KafkaError> {
         let mut state = self.state(Call::Reader)?;
         let reader = ReaderState::new(&state, &self.consumer, assigned, waker.clone())?;
         let id = state.readers.len();
