@@ -2,4 +2,5 @@
 //!
 //! A test that needs a broker asks for it with `kafka::shared()` and returns where there is none.
 
+mod conformance;
 mod harness;

@@ -11,6 +11,7 @@ use rdkafka::admin::{
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::types::RDKafkaErrorCode;
+use rdkafka::{Offset, TopicPartitionList};
 
 use super::{Broker, REQUEST, wait};
 use crate::PATIENCE;
@@ -110,6 +111,20 @@ impl<'a> Space<'a> {
         }
         self.topics.borrow_mut().retain(|name| name != topic);
         self.await_topic(topic, 0)
+    }
+
+    /// Removes the records of a partition below an offset, as retention does.
+    ///
+    /// # Errors
+    /// What the broker answers.
+    pub fn delete_before(&self, topic: &str, partition: i32, offset: i64) -> Result<()> {
+        let mut before = TopicPartitionList::new();
+        before.add_partition_offset(topic, partition, Offset::Offset(offset))?;
+        let answers = wait(self.admin()?.delete_records(&before, &options()))?;
+        for answer in answers.elements() {
+            answer.error().with_context(|| format!("cannot remove records of {topic}/{partition}"))?;
+        }
+        Ok(())
     }
 
     /// The names of all topics on the broker.
