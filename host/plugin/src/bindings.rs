@@ -1,0 +1,33 @@
+//! What `wit/` becomes in Rust, seen from the host. One internal world exports every role and form, so that each role
+//! has its own `GuestIndices`; no component is ever asked for the whole world.
+//!
+//! Parameters of guest functions borrow, so that a batch crosses without a copy on this side; results are owned.
+
+#![allow(
+    missing_docs,
+    unused_variables,
+    dead_code,
+    reason = "generated from the WIT package, which documents it"
+)]
+
+wasmtime::component::bindgen!({
+    path: "../../wit",
+    inline: "
+        package loom:host;
+        world every-role {
+            import loom:plugin/context@0.1.0;
+            import loom:plugin/log@0.1.0;
+            import loom:plugin/delivery@0.1.0;
+            export loom:plugin/setup@0.1.0;
+            export loom:plugin/step@0.1.0;
+            export loom:plugin/predicate@0.1.0;
+            export loom:plugin/sink@0.1.0;
+            export loom:plugin/column-step@0.1.0;
+            export loom:plugin/column-predicate@0.1.0;
+        }
+    ",
+    world: "loom:host/every-role",
+    ownership: Borrowing { duplicate_if_necessary: true },
+    with: { "loom:plugin/delivery.commit-tracker": crate::delivery::Tracker },
+    imports: { default: trappable },
+});

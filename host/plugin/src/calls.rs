@@ -1,0 +1,291 @@
+//! Calls a guest on many rows, and finds the rows that are to blame when a call does not come back.
+//!
+//! - Rows go in plugin batches (one row each in the plain form). A batch without an answer is run again row by row, on
+//!   a fresh instance after each trap, so that the poison row is found and its neighbours get their answers.
+//! - A trapped instance is never used again; the next call makes a new one. So does a call on an instance that has
+//!   come to hold too much.
+//! - A row that fails alone because the instance was worn out by calls before it is tried once on a fresh one.
+//! - When a fresh instance cannot be started, every row left in this run of calls has that failure, and the next run
+//!   tries again.
+
+use loom_types::Batch;
+
+use crate::answers::{Cause, RowFailure};
+use crate::fault::Fault;
+use crate::instance::{CallTime, Instance};
+use crate::limits::BATCH_ROWS;
+use crate::node::NodeContext;
+use crate::plugin::{Plugin, StartError};
+
+/// Bytes of answers to one run of calls. Far above what a batch becomes, and below what a column can hold.
+pub(crate) const ANSWER_BYTES: usize = 1 << 30;
+
+/// A role in one of its forms: how an instance is made ready for it, and called.
+pub(crate) trait Guest: Sized {
+    /// What the answers are collected in.
+    type Answers<'a>: Answers;
+
+    /// Finds the functions, and asks the plugin what it must be asked first.
+    fn open(plugin: &Plugin, instance: &mut Instance) -> Result<Self, StartError>;
+
+    /// Whether one call takes many rows.
+    fn takes_batches(&self) -> bool;
+
+    /// Calls the guest on these rows. Without a fault the answers to all of them are collected; with one, none is.
+    fn call(
+        &mut self,
+        instance: &mut Instance,
+        time: CallTime,
+        batch: &Batch,
+        rows: &[u32],
+        answers: &mut Self::Answers<'_>,
+    ) -> Result<(), Fault>;
+}
+
+/// Answers in the order of the rows.
+pub(crate) trait Answers {
+    /// The next row failed.
+    fn fail(&mut self, cause: Cause, reason: String);
+}
+
+/// Failures of one run of calls.
+#[derive(Debug, Default)]
+pub(crate) struct Failures {
+    pub(crate) booked: Vec<RowFailure>,
+}
+
+impl Failures {
+    pub(crate) fn book(&mut self, position: usize, cause: Cause, reason: String) {
+        self.booked.push(RowFailure { position: position as u32, cause, reason });
+    }
+}
+
+/// One node's place for an instance.
+pub(crate) struct Slot<G> {
+    plugin: Plugin,
+    node: NodeContext,
+    time: CallTime,
+    batch_bytes: usize,
+    live: Option<(Instance, G)>,
+}
+
+impl<G: Guest> Slot<G> {
+    /// Starts the first instance.
+    pub(crate) fn new(plugin: &Plugin, node: NodeContext) -> Result<Self, StartError> {
+        let limits = plugin.limits();
+        let mut slot = Slot {
+            plugin: plugin.clone(),
+            time: CallTime::new(node.timeout.unwrap_or(limits.timeout)),
+            batch_bytes: limits.batch_bytes(),
+            node,
+            live: None,
+        };
+        slot.live = Some(slot.start()?);
+        Ok(slot)
+    }
+
+    fn start(&self) -> Result<(Instance, G), StartError> {
+        let mut instance = Instance::start(&self.plugin, &self.node)?;
+        let _in_flight = self.plugin.loaded().beat.enter();
+        let guest = G::open(&self.plugin, &mut instance)?;
+        Ok((instance, guest))
+    }
+
+    /// Calls the guest on all rows, or until so many rows in a row ended in a trap or time-out. How many rows have an
+    /// answer.
+    pub(crate) fn run(
+        &mut self,
+        batch: &Batch,
+        rows: &[u32],
+        allowance: u32,
+        answers: &mut G::Answers<'_>,
+    ) -> usize {
+        let _in_flight = self.plugin.loaded().beat.enter();
+        let mut run = Run { unstartable: None, streak: 0, allowance };
+        let mut done = 0;
+        while done < rows.len() {
+            let left = &rows[done..];
+            let count = match &self.live {
+                Some((_, guest)) if !guest.takes_batches() => 1,
+                _ => batch_rows(batch, left, self.batch_bytes),
+            };
+            match self.attempt(&mut run, batch, &left[..count], answers) {
+                Ok(()) => {
+                    run.streak = 0;
+                    done += count;
+                }
+                Err(fault) if count == 1 => {
+                    done += 1;
+                    if run.book(fault, answers) {
+                        return done;
+                    }
+                }
+                Err(_) => {
+                    for row in &left[..count] {
+                        done += 1;
+                        match self.attempt(&mut run, batch, std::slice::from_ref(row), answers) {
+                            Ok(()) => run.streak = 0,
+                            Err(fault) => {
+                                if run.book(fault, answers) {
+                                    return done;
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        done
+    }
+
+    fn attempt(
+        &mut self,
+        run: &mut Run,
+        batch: &Batch,
+        rows: &[u32],
+        answers: &mut G::Answers<'_>,
+    ) -> Result<(), Fault> {
+        let outcome = self.once(run, batch, rows, answers);
+        match outcome {
+            Err(fault) if fault.worn && rows.len() == 1 => self.once(run, batch, rows, answers),
+            outcome => outcome,
+        }
+    }
+
+    fn once(
+        &mut self,
+        run: &mut Run,
+        batch: &Batch,
+        rows: &[u32],
+        answers: &mut G::Answers<'_>,
+    ) -> Result<(), Fault> {
+        let (instance, guest) = match &mut self.live {
+            Some(live) => live,
+            None => {
+                if let Some(fault) = &run.unstartable {
+                    return Err(fault.clone());
+                }
+                match self.start() {
+                    Ok(live) => self.live.insert(live),
+                    Err(error) => return Err(run.unstartable.insert(not_restarted(&error)).clone()),
+                }
+            }
+        };
+        let outcome = guest.call(instance, self.time, batch, rows, answers);
+        if !instance.is_usable() || instance.is_worn() {
+            self.live = None;
+        }
+        outcome
+    }
+}
+
+impl<G> std::fmt::Debug for Slot<G> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Slot").field("plugin", &self.plugin).field("node", &self.node).finish_non_exhaustive()
+    }
+}
+
+/// The state of one run of calls.
+struct Run {
+    unstartable: Option<Fault>,
+    streak: u32,
+    allowance: u32,
+}
+
+impl Run {
+    /// Books the next row's fault. Whether the allowance is used up.
+    fn book(&mut self, fault: Fault, answers: &mut impl Answers) -> bool {
+        self.streak = if fault.cause.is_trap() { self.streak + 1 } else { 0 };
+        answers.fail(fault.cause, fault.reason);
+        self.streak >= self.allowance
+    }
+}
+
+fn not_restarted(error: &StartError) -> Fault {
+    let cause = match error {
+        StartError::Timeout { .. } => Cause::Timeout,
+        _ => Cause::Trap,
+    };
+    Fault { cause, reason: format!("a fresh instance could not be started: {error}"), worn: false }
+}
+
+/// How many of the rows go in the next plugin batch: as many as its bounds allow, and at least one.
+pub(crate) fn batch_rows(batch: &Batch, rows: &[u32], bytes: usize) -> usize {
+    let mut total = 0;
+    let fit = rows
+        .iter()
+        .take(BATCH_ROWS)
+        .take_while(|row| {
+            total += row_bytes(batch, **row);
+            total <= bytes
+        })
+        .count();
+    fit.max(1).min(rows.len())
+}
+
+fn row_bytes(batch: &Batch, row: u32) -> usize {
+    let headers = match batch.header_column() {
+        Some(_) => batch.headers(row).map(|(name, value)| name.len() + value.map_or(0, <[u8]>::len)).sum(),
+        None => 0,
+    };
+    batch.row_bytes(row) + headers
+}
+
+/// The failures of a column answer, in order; each names a row of its batch, and no row twice.
+pub(crate) fn checked_failures<F>(rows: usize, failures: &mut [(u32, F)]) -> Result<(), String> {
+    failures.sort_by_key(|(row, _)| *row);
+    if let Some((row, _)) = failures.last()
+        && *row as usize >= rows
+    {
+        return Err(format!("it names a failure of row {row}, and there are {rows} rows"));
+    }
+    match failures.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        Some(pair) => Err(format!("it names two failures of row {}", pair[0].0)),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use loom_types::{Batch, BatchBuilder, RecordOffset, RecordRef};
+
+    use super::{batch_rows, checked_failures};
+
+    fn batch(sizes: &[usize]) -> Batch {
+        let mut builder = BatchBuilder::new(Arc::from(vec![Arc::from("in")]));
+        for size in sizes {
+            builder.push(RecordRef {
+                topic: 0,
+                partition: 0,
+                offset: RecordOffset(0),
+                timestamp_ms: None,
+                key: None,
+                payload: Some(&vec![b'x'; *size]),
+                row: "",
+            });
+        }
+        builder.finish()
+    }
+
+    #[test]
+    fn a_batch_ends_at_its_bounds_and_a_larger_record_goes_alone() {
+        let rows: Vec<u32> = (0..600).collect();
+        assert_eq!(batch_rows(&batch(&[1; 600]), &rows, 1000), 512);
+        assert_eq!(batch_rows(&batch(&[100; 600]), &rows, 1000), 10);
+        assert_eq!(batch_rows(&batch(&[5000, 1]), &[0, 1], 1000), 1);
+        assert_eq!(batch_rows(&batch(&[1, 5000, 1]), &[0, 1, 2], 1000), 1);
+        assert_eq!(batch_rows(&batch(&[1]), &[], 1000), 0);
+    }
+
+    #[test]
+    fn failures_are_sorted_and_checked() {
+        let mut failures = [(2, "b"), (0, "a")];
+        assert_eq!(checked_failures(3, &mut failures), Ok(()));
+        assert_eq!(failures, [(0, "a"), (2, "b")]);
+        assert!(checked_failures(2, &mut failures).is_err());
+        assert!(checked_failures(3, &mut [(1, ""), (1, "")]).is_err());
+        assert!(checked_failures::<()>(0, &mut []).is_ok());
+    }
+}

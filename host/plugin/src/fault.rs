@@ -1,0 +1,126 @@
+//! What went wrong in a call that did not come back, in words that name the limit that ended it.
+
+use std::time::Duration;
+
+use wasmtime::component::ResourceTableError;
+use wasmtime::{Trap, WasmBacktrace};
+use wasmtime_wasi::I32Exit;
+
+use crate::answers::Cause;
+use crate::engine::STACK_BYTES;
+use crate::limits::{Limits, MemoryGauge};
+use crate::waits::WaitedTooLong;
+
+/// A call without an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// [`Cause::Trap`], [`Cause::Timeout`] or [`Cause::Protocol`].
+    pub(crate) cause: Cause,
+    /// What happened.
+    pub(crate) reason: String,
+    /// The instance had used up something that calls before this one took too: on a fresh one the call may succeed.
+    pub(crate) worn: bool,
+}
+
+impl Fault {
+    pub(crate) fn protocol(reason: String) -> Self {
+        Fault { cause: Cause::Protocol, reason, worn: false }
+    }
+}
+
+/// Reads the error of a call into a guest.
+pub(crate) fn read(
+    error: &wasmtime::Error,
+    memory: &mut MemoryGauge,
+    limits: &Limits,
+    limit: Duration,
+) -> Fault {
+    if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
+        tracing::debug!(target: "plugin", "a guest call ended at: {backtrace}");
+    }
+    let refused = memory.take_refused();
+    let trap = error.downcast_ref::<Trap>();
+    if error.is::<WaitedTooLong>() || trap == Some(&Trap::Interrupt) {
+        return Fault {
+            cause: Cause::Timeout,
+            reason: format!("ran longer than its limit of {limit:?}"),
+            worn: false,
+        };
+    }
+    let told = tell(error, trap, limits);
+    let trapped = |reason, worn| Fault { cause: Cause::Trap, reason, worn };
+    if refused {
+        return trapped(
+            format!("reached its memory limit of {} and trapped: {told}", size(limits.memory)),
+            true,
+        );
+    }
+    let handles = matches!(error.downcast_ref(), Some(ResourceTableError::Full));
+    trapped(told, handles)
+}
+
+fn tell(error: &wasmtime::Error, trap: Option<&Trap>, limits: &Limits) -> String {
+    if trap == Some(&Trap::StackOverflow) {
+        return format!("used more than its stack of {}", size(STACK_BYTES as u64));
+    }
+    if let Some(exit) = error.downcast_ref::<I32Exit>() {
+        return format!("left by calling exit({})", exit.0);
+    }
+    if matches!(error.downcast_ref(), Some(ResourceTableError::Full)) {
+        return "holds more handles of the host than it may".to_owned();
+    }
+    let cause = error.root_cause().to_string();
+    // The error's own type is private to wasmtime.
+    if cause.contains("fuel allocated for hostcalls") {
+        return format!("handed over more than its output limit of {}", size(limits.output));
+    }
+    match trap {
+        Some(_) => format!("trapped: {cause}"),
+        None => format!("was stopped: {cause}"),
+    }
+}
+
+/// A size for people.
+pub(crate) fn size(bytes: u64) -> String {
+    match bytes {
+        0 => "0 bytes".to_owned(),
+        bytes if bytes.is_multiple_of(1 << 30) => format!("{} GiB", bytes >> 30),
+        bytes if bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
+        bytes if bytes.is_multiple_of(1 << 10) => format!("{} KiB", bytes >> 10),
+        bytes => format!("{bytes} bytes"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use wasmtime::Trap;
+
+    use super::{read, size};
+    use crate::answers::Cause;
+    use crate::limits::{Limits, MemoryGauge};
+    use crate::waits::WaitedTooLong;
+
+    #[test]
+    fn sizes_are_told_as_people_write_them() {
+        assert_eq!(size(256 << 20), "256 MiB");
+        assert_eq!(size(1 << 30), "1 GiB");
+        assert_eq!(size(1536), "1536 bytes");
+        assert_eq!(size(2048), "2 KiB");
+    }
+
+    #[test]
+    fn a_fault_names_the_limit_that_ended_the_call() {
+        let limits = Limits::default();
+        let of = |error: wasmtime::Error| {
+            read(&error, &mut MemoryGauge::new(limits.memory), &limits, Duration::from_millis(250))
+        };
+        let fault = of(Trap::Interrupt.into());
+        assert_eq!((fault.cause, &*fault.reason), (Cause::Timeout, "ran longer than its limit of 250ms"));
+        assert_eq!(of(WaitedTooLong.into()).cause, Cause::Timeout);
+        assert_eq!(of(Trap::StackOverflow.into()).reason, "used more than its stack of 1 MiB");
+        let exit = of(wasmtime_wasi::I32Exit(3).into());
+        assert_eq!((exit.cause, &*exit.reason), (Cause::Trap, "left by calling exit(3)"));
+    }
+}

@@ -1,0 +1,159 @@
+//! What flow.yaml grants: environment variables by name, folders. Everything else is denied.
+//!
+//! Folders are opened by wasmtime-wasi, whose path resolution keeps `..`, absolute paths and links inside the folder.
+//! A grant that cannot be given is found when the plugin is loaded, not when a record needs it.
+
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, access};
+use wasmtime_wasi::{FsPerms, WasiCtxBuilder};
+
+/// What a plugin may use.
+#[derive(Clone, Debug, Default)]
+pub struct Grants {
+    /// Environment variables, with the values that the plugin sees.
+    pub env: Vec<(String, String)>,
+    /// Folders.
+    pub dirs: Vec<DirGrant>,
+}
+
+/// One folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirGrant {
+    /// Where it is.
+    pub host: PathBuf,
+    /// Its path in the guest.
+    pub guest: String,
+    /// What may be done in it.
+    pub mode: DirMode,
+}
+
+/// What may be done in a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DirMode {
+    /// Reading and listing.
+    ReadOnly,
+    /// Everything.
+    ReadWrite,
+}
+
+/// A grant that cannot be given.
+#[derive(Debug, thiserror::Error)]
+pub enum GrantError {
+    /// The folder is not there.
+    #[error("the granted folder {} does not exist: create it, or take it out of `allow.dirs`", .host.display())]
+    Missing {
+        /// The folder.
+        host: PathBuf,
+    },
+    /// The path is no folder.
+    #[error("the granted path {} is a file: `allow.dirs` grants folders", .host.display())]
+    NotAFolder {
+        /// The path.
+        host: PathBuf,
+    },
+    /// The folder is granted for writing and cannot be written.
+    #[error("the granted folder {} cannot be written ({source}): grant it with `mode: ro`, or make it writable", .host.display())]
+    NotWritable {
+        /// The folder.
+        host: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The folder cannot be read, or asked about.
+    #[error("the granted folder {} cannot be opened: {source}", .host.display())]
+    Closed {
+        /// The folder.
+        host: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+}
+
+impl Grants {
+    /// Whether every grant can be given now.
+    pub fn check(&self) -> Result<(), GrantError> {
+        self.dirs.iter().try_for_each(DirGrant::check)
+    }
+
+    pub(crate) fn give(&self, builder: &mut WasiCtxBuilder) -> Result<(), GrantError> {
+        builder.envs(&self.env);
+        for dir in &self.dirs {
+            let perms = match dir.mode {
+                DirMode::ReadOnly => FsPerms::ReadOnly,
+                DirMode::ReadWrite => FsPerms::ReadWrite,
+            };
+            builder
+                .preopened_dir(&dir.host, &dir.guest, perms)
+                .map_err(|error| GrantError::Closed { host: dir.host.clone(), source: io_error(error) })?;
+        }
+        Ok(())
+    }
+}
+
+fn io_error(error: wasmtime::Error) -> std::io::Error {
+    error.downcast().unwrap_or_else(|error| std::io::Error::other(error.to_string()))
+}
+
+impl DirGrant {
+    fn check(&self) -> Result<(), GrantError> {
+        let host = || self.host.clone();
+        let meta = match std::fs::metadata(&self.host) {
+            Ok(meta) => meta,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(GrantError::Missing { host: host() });
+            }
+            Err(source) => return Err(GrantError::Closed { host: host(), source }),
+        };
+        if !meta.is_dir() {
+            return Err(GrantError::NotAFolder { host: host() });
+        }
+        ask(&self.host, Access::READ_OK | Access::EXEC_OK)
+            .map_err(|source| GrantError::Closed { host: host(), source })?;
+        if self.mode == DirMode::ReadWrite {
+            // Asks the system, which knows of read-only mounts too, and leaves no trace in the folder.
+            ask(&self.host, Access::WRITE_OK)
+                .map_err(|source| GrantError::NotWritable { host: host(), source })?;
+        }
+        Ok(())
+    }
+}
+
+fn ask(path: &Path, what: Access) -> std::io::Result<()> {
+    access(path, what).map_err(std::io::Error::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DirGrant, DirMode, GrantError, Grants};
+
+    fn grant(host: &std::path::Path, mode: DirMode) -> Grants {
+        Grants {
+            dirs: vec![DirGrant { host: host.to_owned(), guest: "/d".to_owned(), mode }],
+            ..Grants::default()
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_given_is_told_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(grant(dir.path(), DirMode::ReadWrite).check().is_ok());
+        let file = dir.path().join("file");
+        std::fs::write(&file, b"").unwrap();
+        assert!(matches!(grant(&file, DirMode::ReadOnly).check(), Err(GrantError::NotAFolder { .. })));
+        let missing = dir.path().join("missing");
+        assert!(matches!(grant(&missing, DirMode::ReadOnly).check(), Err(GrantError::Missing { .. })));
+    }
+
+    #[test]
+    fn a_folder_that_the_system_keeps_read_only_is_not_granted_for_writing() {
+        // The kernel's own tree refuses writes to everybody.
+        let proc = std::path::Path::new("/proc/self");
+        if proc.is_dir() {
+            assert!(grant(proc, DirMode::ReadOnly).check().is_ok());
+            let refused = grant(proc, DirMode::ReadWrite).check();
+            // Without a read-only mount root may write anywhere; what the system says decides.
+            assert_eq!(super::ask(proc, rustix::fs::Access::WRITE_OK).is_err(), refused.is_err());
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! One instance of a plugin in a store of its own: made, configured, called under limits, and thrown away after the
+//! first call that does not come back.
+
+use std::time::Duration;
+
+use wasmtime::Store;
+use wasmtime::component::Instance as Guest;
+
+use crate::answers::Cause;
+use crate::fault::{self, Fault};
+use crate::limits::{HANDLES, Limits};
+use crate::node::NodeContext;
+use crate::plugin::{Plugin, StartError};
+use crate::state::HostState;
+use crate::ticker::{CallClock, ticks_of};
+
+/// Calls after which an instance's memory is what it needs at rest.
+const SETTLED: u64 = 1000;
+
+/// Calls between two counts of an instance's handles.
+const COUNT_EVERY: u64 = 256;
+
+/// The time of a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallTime {
+    limit: Duration,
+    ticks: u64,
+}
+
+impl CallTime {
+    pub(crate) fn new(limit: Duration) -> Self {
+        CallTime { limit, ticks: ticks_of(limit) }
+    }
+
+    /// A call on a batch gets 1 ms a row on top.
+    pub(crate) fn of_batch(self, rows: usize) -> Self {
+        CallTime::new(self.limit.saturating_add(Duration::from_millis(rows as u64)))
+    }
+}
+
+/// One instance, ready to be called.
+pub(crate) struct Instance {
+    store: Store<HostState>,
+    guest: Guest,
+    limits: Limits,
+    usable: bool,
+    calls: u64,
+    /// Memory after the first calls.
+    settled: u64,
+    /// Handles of the host, at the last count.
+    handles: usize,
+}
+
+impl Instance {
+    /// Instantiates the plugin and configures it, before anything else of it is called.
+    pub(crate) fn start(plugin: &Plugin, node: &NodeContext) -> Result<Instance, StartError> {
+        let loaded = plugin.loaded();
+        let name = || loaded.name.to_string();
+        let clock = CallClock::new(loaded.beat.clone());
+        let state = HostState::new(node, &loaded.limits, &loaded.grants, loaded.refusals.clone(), clock)
+            .map_err(|source| StartError::Grant { plugin: name(), source })?;
+        let mut store = Store::new(loaded.pre.engine(), state);
+        store.limiter(|state| &mut state.memory);
+        store.set_hostcall_fuel(usize::try_from(loaded.limits.output).unwrap_or(usize::MAX));
+        store.set_max_component_handles(HANDLES);
+        store.epoch_deadline_trap();
+
+        let _in_flight = loaded.beat.enter();
+        let time = CallTime::new(loaded.limits.lifecycle);
+        begin(&mut store, time);
+        let guest = match loaded.pre.instantiate(&mut store) {
+            Ok(guest) => guest,
+            Err(error) => {
+                let fault = fault::read(&error, &mut store.data_mut().memory, &loaded.limits, time.limit);
+                return Err(not_started(plugin, "instantiation", time, fault));
+            }
+        };
+        let limits = loaded.limits.clone();
+        let mut instance = Instance { store, guest, limits, usable: true, calls: 0, settled: 0, handles: 0 };
+        if let Some(setup) = &loaded.exports.setup {
+            let answer = instance.starting(plugin, "configure", |store, guest| {
+                setup.load(&mut *store, guest)?.call_configure(store, &loaded.config)
+            })?;
+            answer.map_err(|reason| StartError::Refused { plugin: name(), reason })?;
+        }
+        instance.calls = 0;
+        Ok(instance)
+    }
+
+    /// A call that belongs to the start, under the time of the lifecycle.
+    pub(crate) fn starting<T>(
+        &mut self,
+        plugin: &Plugin,
+        during: &'static str,
+        work: impl FnOnce(&mut Store<HostState>, &Guest) -> wasmtime::Result<T>,
+    ) -> Result<T, StartError> {
+        let time = CallTime::new(self.limits.lifecycle);
+        let guest = self.guest;
+        self.call(time, |store| work(store, &guest)).map_err(|fault| not_started(plugin, during, time, fault))
+    }
+
+    /// Calls the guest. After a fault the instance is not usable any more.
+    ///
+    /// The caller keeps the ticker going, once for a run of calls.
+    pub(crate) fn call<T>(
+        &mut self,
+        time: CallTime,
+        work: impl FnOnce(&mut Store<HostState>) -> wasmtime::Result<T>,
+    ) -> Result<T, Fault> {
+        begin(&mut self.store, time);
+        self.calls += 1;
+        match work(&mut self.store) {
+            Ok(value) => {
+                if self.calls.is_multiple_of(COUNT_EVERY) {
+                    self.look();
+                }
+                Ok(value)
+            }
+            Err(error) => {
+                self.usable = false;
+                let fresh = self.calls == 1;
+                let mut fault =
+                    fault::read(&error, &mut self.store.data_mut().memory, &self.limits, time.limit);
+                // What a fresh instance cannot do either is the call's own fault.
+                fault.worn &= !fresh;
+                Err(fault)
+            }
+        }
+    }
+
+    fn look(&mut self) {
+        self.handles = self.store.data_mut().table.iter_mut().count();
+        if self.settled == 0 && self.calls >= SETTLED {
+            self.settled = self.store.data().memory.memory();
+        }
+    }
+
+    /// Whether the instance has come to hold so much that a fresh one is better: half of the memory limit, and twice
+    /// what it held after its first 1,000 calls; or half of the handles.
+    pub(crate) fn is_worn(&self) -> bool {
+        let memory = self.store.data().memory.memory();
+        self.handles > HANDLES / 2
+            || (self.settled > 0
+                && memory > self.limits.memory / 2
+                && memory > self.settled.saturating_mul(2))
+    }
+
+    /// Whether it may be called.
+    pub(crate) fn is_usable(&self) -> bool {
+        self.usable
+    }
+
+    pub(crate) fn state(&self) -> &HostState {
+        self.store.data()
+    }
+
+    pub(crate) fn state_mut(&mut self) -> &mut HostState {
+        self.store.data_mut()
+    }
+}
+
+fn begin(store: &mut Store<HostState>, time: CallTime) {
+    store.set_epoch_deadline(time.ticks);
+    store.data_mut().clock.set(time.ticks);
+}
+
+fn not_started(plugin: &Plugin, during: &'static str, time: CallTime, fault: Fault) -> StartError {
+    let plugin = plugin.name().to_owned();
+    match fault.cause {
+        Cause::Timeout => StartError::Timeout { plugin, during, limit: time.limit },
+        _ => StartError::Trap { plugin, during, reason: fault.reason },
+    }
+}
+
+/// What a component without the wanted role is told to be.
+pub(crate) fn role_missing(plugin: &Plugin, role: &'static str) -> StartError {
+    let names = plugin.facts().roles.names();
+    let found = if names.is_empty() { "no role of the plugin contract".to_owned() } else { names.join(", ") };
+    StartError::RoleMissing { plugin: plugin.name().to_owned(), file: plugin.path().to_owned(), role, found }
+}

@@ -1,0 +1,200 @@
+//! The network, linked and not granted. Guest toolchains import sockets and HTTP whether they use them or not, so a use
+//! is answered `access-denied` inside the guest, and told once in the log, with the lines that would grant it.
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use wasmtime::component::{HasData, Linker, Resource, ResourceTable};
+use wasmtime_wasi::WasiCtxBuilder;
+use wasmtime_wasi::p2::bindings::sockets::ip_name_lookup;
+use wasmtime_wasi::p2::bindings::sockets::network::{self, ErrorCode, IpAddress, Network};
+use wasmtime_wasi::p2::{DynPollable, SocketError};
+use wasmtime_wasi::sockets::SocketAddrUse;
+use wasmtime_wasi_http::{RequestOptions, WasiBody, WasiHttpHooks};
+
+use crate::state::HostState;
+
+/// Different refusals that are told. A guest that scans addresses fills no log.
+const TOLD: usize = 64;
+
+/// What a plugin tried to use without a grant, over all its instances.
+#[derive(Debug)]
+pub(crate) struct Refusals {
+    plugin: Arc<str>,
+    told: Mutex<HashSet<String>>,
+}
+
+impl Refusals {
+    pub(crate) fn new(plugin: Arc<str>) -> Self {
+        Refusals { plugin, told: Mutex::default() }
+    }
+
+    /// Tells a use that was refused, once. `allow` is what would grant it, as it stands under `allow:`.
+    fn tell(&self, used: &str, allow: &str) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() >= TOLD || !told.insert(allow.to_owned()) {
+            return;
+        }
+        drop(told);
+        let plugin = &*self.plugin;
+        tracing::warn!(
+            target: "plugin",
+            plugin,
+            "{used} is not granted: the plugin was told access-denied. To grant it: \
+             plugins: {{ {plugin}: {{ allow: {{ {allow} }} }} }}"
+        );
+    }
+
+    fn socket(&self, address: SocketAddr, using: SocketAddrUse) -> bool {
+        match using {
+            // Connecting and sending ask first for the implicit bind, to no address and no port, which does nothing
+            // by itself; the address that matters comes next.
+            SocketAddrUse::TcpBind | SocketAddrUse::UdpBind
+                if address.ip().is_unspecified() && address.port() == 0 =>
+            {
+                true
+            }
+            SocketAddrUse::TcpConnect => {
+                self.tell(&format!("a TCP connection to {address}"), &format!("tcp: [\"{address}\"]"));
+                false
+            }
+            _ => {
+                let plugin = &*self.plugin;
+                tracing::debug!(target: "plugin", plugin, "{using:?} of {address} refused: plugins neither listen nor use UDP");
+                false
+            }
+        }
+    }
+}
+
+/// Sockets can be made, and can go nowhere.
+pub(crate) fn refuse_sockets(builder: &mut WasiCtxBuilder, refusals: Arc<Refusals>) {
+    builder.allow_tcp(true).allow_udp(true).socket_addr_check(move |address, using| {
+        let allowed = refusals.socket(address, using);
+        Box::pin(async move { allowed })
+    });
+}
+
+/// Name look-up that knows the name it refuses.
+pub(crate) struct NameLookup<'a> {
+    pub(crate) table: &'a mut ResourceTable,
+    pub(crate) refusals: &'a Refusals,
+}
+
+struct HasNameLookup;
+
+impl HasData for HasNameLookup {
+    type Data<'a> = NameLookup<'a>;
+}
+
+/// Puts our name look-up in place of the one that the linker has.
+pub(crate) fn add_to_linker(linker: &mut Linker<HostState>) -> wasmtime::Result<()> {
+    ip_name_lookup::add_to_linker::<HostState, HasNameLookup>(linker, HostState::name_lookup)
+}
+
+impl ip_name_lookup::Host for NameLookup<'_> {
+    fn resolve_addresses(
+        &mut self,
+        network: Resource<Network>,
+        name: String,
+    ) -> Result<Resource<ip_name_lookup::ResolveAddressStream>, SocketError> {
+        self.table.get(&network)?;
+        let name = crate::log::cut(&name, 255);
+        self.refusals.tell(&format!("looking up the name {name:?}"), &format!("tcp: [\"{name}:PORT\"]"));
+        Err(ErrorCode::AccessDenied.into())
+    }
+}
+
+// Look-ups name their errors through this; the interface itself stays wasmtime-wasi's.
+impl network::Host for NameLookup<'_> {
+    fn convert_error_code(&mut self, error: SocketError) -> wasmtime::Result<ErrorCode> {
+        error.downcast()
+    }
+
+    fn network_error_code(
+        &mut self,
+        _error: Resource<wasmtime::Error>,
+    ) -> wasmtime::Result<Option<ErrorCode>> {
+        Ok(None)
+    }
+}
+
+impl network::HostNetwork for NameLookup<'_> {
+    fn drop(&mut self, network: Resource<Network>) -> wasmtime::Result<()> {
+        self.table.delete(network)?;
+        Ok(())
+    }
+}
+
+// No look-up succeeds, so no stream of addresses exists.
+impl ip_name_lookup::HostResolveAddressStream for NameLookup<'_> {
+    fn resolve_next_address(
+        &mut self,
+        _stream: Resource<ip_name_lookup::ResolveAddressStream>,
+    ) -> Result<Option<IpAddress>, SocketError> {
+        Err(ErrorCode::AccessDenied.into())
+    }
+
+    fn subscribe(
+        &mut self,
+        stream: Resource<ip_name_lookup::ResolveAddressStream>,
+    ) -> wasmtime::Result<Resource<DynPollable>> {
+        wasmtime_wasi::p2::subscribe(self.table, stream)
+    }
+
+    fn drop(&mut self, stream: Resource<ip_name_lookup::ResolveAddressStream>) -> wasmtime::Result<()> {
+        self.table.delete(stream)?;
+        Ok(())
+    }
+}
+
+/// Outgoing HTTP that refuses every request.
+#[derive(Debug)]
+pub(crate) struct RefuseHttp(pub(crate) Arc<Refusals>);
+
+type Response = (http::Response<WasiBody>, Box<dyn Future<Output = wasmtime_wasi_http::Result<()>> + Send>);
+
+impl WasiHttpHooks for RefuseHttp {
+    fn send_request(
+        &mut self,
+        request: http::Request<WasiBody>,
+        _options: Option<RequestOptions>,
+        _done: Box<dyn Future<Output = wasmtime_wasi_http::Result<()>> + Send>,
+    ) -> Box<dyn Future<Output = wasmtime_wasi_http::Result<Response>> + Send> {
+        let uri = request.uri();
+        let host = uri.host().unwrap_or_default();
+        let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("http") { 80 } else { 443 });
+        self.0.tell(&format!("an HTTP request to {host}:{port}"), &format!("http: [\"{host}:{port}\"]"));
+        Box::new(async { Err(wasmtime_wasi_http::Error::HttpRequestDenied) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use wasmtime_wasi::sockets::SocketAddrUse;
+
+    use super::Refusals;
+
+    #[test]
+    fn only_the_implicit_bind_passes() {
+        let refusals = Refusals::new(Arc::from("p"));
+        let any = "0.0.0.0:0".parse().unwrap();
+        let some = "10.0.0.1:5432".parse().unwrap();
+        assert!(refusals.socket(any, SocketAddrUse::TcpBind));
+        assert!(refusals.socket(any, SocketAddrUse::UdpBind));
+        assert!(!refusals.socket("0.0.0.0:80".parse().unwrap(), SocketAddrUse::TcpBind));
+        assert!(!refusals.socket(any, SocketAddrUse::TcpListen));
+        for using in [
+            SocketAddrUse::TcpConnect,
+            SocketAddrUse::TcpAccept,
+            SocketAddrUse::UdpSend,
+            SocketAddrUse::UdpReceive,
+        ] {
+            assert!(!refusals.socket(some, using), "{using:?}");
+        }
+        assert_eq!(refusals.told.lock().unwrap().iter().collect::<Vec<_>>(), ["tcp: [\"10.0.0.1:5432\"]"]);
+    }
+}

@@ -1,0 +1,180 @@
+//! A plugin: a compiled component, ready to be instantiated, with the bounds and grants of its place in the flow.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use wasmtime::component::{ComponentExportIndex, InstancePre};
+
+use crate::bindings::exports::loom::plugin::{column_predicate, column_step, predicate, setup, sink, step};
+use crate::facts::{BIND_TRACKER, Facts};
+use crate::grants::{GrantError, Grants};
+use crate::limits::Limits;
+use crate::network::Refusals;
+use crate::state::HostState;
+use crate::ticker::Beat;
+
+/// What the flow says of a plugin.
+#[derive(Clone, Debug)]
+pub struct PluginSpec {
+    /// Its name in the flow.
+    pub name: String,
+    /// The component's file.
+    pub path: PathBuf,
+    /// The SHA-256 that the file must have, in hex, with or without `sha256:` before it.
+    pub digest: Option<String>,
+    /// Its configuration; null when there is none.
+    pub config: serde_json::Value,
+    /// Its bounds.
+    pub limits: Limits,
+    /// What it may use.
+    pub grants: Grants,
+}
+
+/// A plugin that is loaded: compiled, linked, its exports found. Cloning shares it.
+#[derive(Clone)]
+pub struct Plugin {
+    inner: Arc<Loaded>,
+}
+
+pub(crate) struct Loaded {
+    pub(crate) name: Arc<str>,
+    pub(crate) path: PathBuf,
+    pub(crate) facts: Facts,
+    pub(crate) pre: InstancePre<HostState>,
+    pub(crate) exports: Exports,
+    pub(crate) config: String,
+    pub(crate) limits: Limits,
+    pub(crate) grants: Grants,
+    pub(crate) refusals: Arc<Refusals>,
+    pub(crate) beat: Arc<Beat>,
+    /// Keeps the ticker alive as long as there is a plugin to call.
+    pub(crate) _host: Arc<dyn std::any::Any + Send + Sync>,
+}
+
+/// Where the component exports each role, as far as it does.
+pub(crate) struct Exports {
+    pub(crate) setup: Option<setup::GuestIndices>,
+    pub(crate) step: Option<step::GuestIndices>,
+    pub(crate) column_step: Option<column_step::GuestIndices>,
+    pub(crate) predicate: Option<predicate::GuestIndices>,
+    pub(crate) column_predicate: Option<column_predicate::GuestIndices>,
+    pub(crate) sink: Option<sink::GuestIndices>,
+    pub(crate) bind_tracker: Option<ComponentExportIndex>,
+}
+
+impl Exports {
+    pub(crate) fn find(pre: &InstancePre<HostState>) -> Self {
+        Exports {
+            setup: setup::GuestIndices::new(pre).ok(),
+            step: step::GuestIndices::new(pre).ok(),
+            column_step: column_step::GuestIndices::new(pre).ok(),
+            predicate: predicate::GuestIndices::new(pre).ok(),
+            column_predicate: column_predicate::GuestIndices::new(pre).ok(),
+            sink: sink::GuestIndices::new(pre).ok(),
+            bind_tracker: pre.component().get_export_index(None, BIND_TRACKER),
+        }
+    }
+}
+
+impl Plugin {
+    pub(crate) fn new(loaded: Loaded) -> Self {
+        Plugin { inner: Arc::new(loaded) }
+    }
+
+    pub(crate) fn loaded(&self) -> &Loaded {
+        &self.inner
+    }
+
+    /// The plugin's name in the flow.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// The component's file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.inner.path
+    }
+
+    /// What the component's file says of it.
+    #[must_use]
+    pub fn facts(&self) -> &Facts {
+        &self.inner.facts
+    }
+
+    /// The SHA-256 of the component's file, in lower-case hex.
+    #[must_use]
+    pub fn digest(&self) -> &str {
+        &self.inner.facts.digest
+    }
+
+    /// The bounds of its instances.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.inner.limits
+    }
+}
+
+impl std::fmt::Debug for Plugin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Plugin")
+            .field("name", &self.inner.name)
+            .field("path", &self.inner.path)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a plugin did not start at a node.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The component has no such role.
+    #[error("plugin {plugin} ({}) is no {role}: it exports {found}", .file.display())]
+    RoleMissing {
+        /// The plugin's name.
+        plugin: String,
+        /// The component's file.
+        file: PathBuf,
+        /// The role that the node needs.
+        role: &'static str,
+        /// What it is instead.
+        found: String,
+    },
+    /// `configure` refused the configuration.
+    #[error("plugin {plugin} refuses its configuration: {reason}")]
+    Refused {
+        /// The plugin's name.
+        plugin: String,
+        /// The plugin's words.
+        reason: String,
+    },
+    /// It trapped before it was ready.
+    #[error("plugin {plugin} failed in {during}: it {reason}")]
+    Trap {
+        /// The plugin's name.
+        plugin: String,
+        /// Where: `instantiation`, `configure`, `reads` or `bind-commit-tracker`.
+        during: &'static str,
+        /// What happened.
+        reason: String,
+    },
+    /// It was not ready in time.
+    #[error("plugin {plugin} ran longer in {during} than its limit of {limit:?} (limits.lifecycle)")]
+    Timeout {
+        /// The plugin's name.
+        plugin: String,
+        /// Where, as in [`StartError::Trap`].
+        during: &'static str,
+        /// The limit.
+        limit: Duration,
+    },
+    /// A grant cannot be given any more.
+    #[error("plugin {plugin}: {source}")]
+    Grant {
+        /// The plugin's name.
+        plugin: String,
+        /// Which, and why.
+        source: GrantError,
+    },
+}
