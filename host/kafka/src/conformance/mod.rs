@@ -7,7 +7,6 @@
 mod ends;
 mod facts;
 mod harness;
-mod kafka;
 mod memory;
 mod offsets;
 mod reading;
@@ -17,7 +16,6 @@ mod writing;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-pub use kafka::KafkaFixture;
 pub use memory::MemoryFixture;
 
 use crate::contract::Broker;
