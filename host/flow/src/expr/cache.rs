@@ -96,8 +96,16 @@ impl PayloadCache {
         &self.pages[page as usize].tape
     }
 
+    /// Rows that were decoded, or tried, since they were forgotten last.
+    #[cfg(test)]
+    pub(super) fn decoded(&self) -> usize {
+        let known = |page: &Page| page.rows.iter().filter(|row| !matches!(row, State::Unread)).count();
+        self.pages.iter().map(known).sum()
+    }
+
     fn page(&mut self, column: &Column<BytesColumn>) -> usize {
-        let known = |page: &Page| page.column.as_ref().is_some_and(|held| std::ptr::eq(held.data(), column.data()));
+        let known =
+            |page: &Page| page.column.as_ref().is_some_and(|held| std::ptr::eq(held.data(), column.data()));
         // The last column is the one that the current node reads.
         if let Some(number) = self.pages.iter().rposition(known) {
             return number;
