@@ -9,15 +9,30 @@
 //! asks of them are the traits [`Environment`], [`Components`] and [`KafkaKeys`].
 
 mod ask;
+mod checks;
 pub mod expr;
+mod interpolate;
 mod issue;
+mod lower;
 pub mod plan;
+mod reader;
+mod render;
+mod report;
+mod spec;
+mod text;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 pub use ask::{ClientKind, ComponentFacts, Components, Environment, KafkaKeys, KeyRefusal, Role};
 pub use issue::{Code, Domain, Issue, Severity, Stretch};
 pub use plan::Plan;
+pub use render::{HumanStyle, to_json};
+
+use interpolate::Secrets;
+use report::{Problem, Report};
+use spec::Cx;
+use text::{Span, Text};
 
 /// A flow file, read.
 #[derive(Clone, Debug)]
@@ -53,12 +68,60 @@ pub struct CompileOptions {
 }
 
 /// The outcome of [`compile`].
-#[derive(Debug)]
 pub struct Compiled {
     /// The checked flow; none if an issue is an error.
     pub plan: Option<Plan>,
     /// Every problem, in the order of the file.
     pub issues: Vec<Issue>,
+    /// The file's text for excerpts, secrets masked.
+    excerpt: String,
+    file: String,
+    secrets: Secrets,
+}
+
+impl Compiled {
+    /// How many issues are errors.
+    #[must_use]
+    pub fn errors(&self) -> usize {
+        self.issues.iter().filter(|issue| issue.severity == Severity::Error).count()
+    }
+
+    /// How many issues are warnings.
+    #[must_use]
+    pub fn warnings(&self) -> usize {
+        self.issues.len() - self.errors()
+    }
+
+    /// Whose fault the errors are, for the exit status of `run` and `dev`: the flow's before its pairing's; none if
+    /// there is no error.
+    #[must_use]
+    pub fn blame(&self) -> Option<Domain> {
+        let errors = self.issues.iter().filter(|issue| issue.severity == Severity::Error);
+        let domains: Vec<Domain> = errors.map(|issue| issue.code.domain()).collect();
+        if domains.contains(&Domain::Flow) { Some(Domain::Flow) } else { domains.first().copied() }
+    }
+
+    /// The issues for people, each with its excerpt; empty if there is none.
+    #[must_use]
+    pub fn render(&self, style: HumanStyle) -> String {
+        render::human(&self.issues, &self.file, &self.excerpt, style)
+    }
+
+    /// A text of somebody else's (a client's error, a log line) without values that came from the environment, from
+    /// files, or from secret fields of the flow.
+    #[must_use]
+    pub fn redact(&self, text: &str) -> String {
+        self.secrets.redact(text)
+    }
+}
+
+impl std::fmt::Debug for Compiled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Compiled")
+            .field("plan", &self.plan)
+            .field("issues", &self.issues)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Compiles a flow. Never panics, whatever the bytes are.
@@ -70,6 +133,35 @@ pub fn compile(
     keys: &dyn KafkaKeys,
     options: CompileOptions,
 ) -> Compiled {
-    let _ = (source, env, components, keys, options);
-    Compiled { plan: None, issues: Vec::new() }
+    let (text, not_text) = Text::decode(&source.bytes);
+    let mut report = Report::new(&source.name, text);
+    if let Some(bad) = not_text {
+        let problem = Problem::error(Code::FileInvalid, bad.message).maybe_hint(bad.hint);
+        report.push_at(Span { start: bad.at, end: bad.at }, "", problem);
+        return finish(report, &source.name, None, Secrets::default(), &[]);
+    }
+    let Some(root) = reader::read(&mut report) else {
+        return finish(report, &source.name, None, Secrets::default(), &[]);
+    };
+    let mut cx = Cx {
+        report: &mut report,
+        env,
+        dir: &source.dir,
+        options,
+        secrets: Secrets::default(),
+        masks: Vec::new(),
+        expression_env: BTreeMap::new(),
+    };
+    let flow = spec::flow(&mut cx, &root);
+    let Cx { secrets, masks, expression_env, .. } = cx;
+    if let Some(flow) = &flow {
+        checks::check(flow, &mut report, &secrets, components, keys, options);
+    }
+    let plan = flow.filter(|_| !report.has_errors()).and_then(|flow| lower::lower(&flow, expression_env));
+    finish(report, &source.name, plan, secrets, &masks)
+}
+
+fn finish(report: Report, file: &str, plan: Option<Plan>, secrets: Secrets, masks: &[Span]) -> Compiled {
+    let excerpt = report.text().masked(masks);
+    Compiled { plan, issues: report.finish(), excerpt, file: file.to_owned(), secrets }
 }

@@ -1,0 +1,43 @@
+//! `PLUGIN_LOAD_FAILED` and `PLUGIN_ROLE_MISSING`: the file of each used plugin is a component, and has the exports
+//! that each of its places needs.
+
+use std::collections::BTreeSet;
+
+use super::Checks;
+use crate::issue::Code;
+use crate::report::Problem;
+use crate::spec::{nodes, plugin_refs};
+
+pub(super) fn check(checks: &mut Checks<'_>) {
+    let mut failed = BTreeSet::new();
+    for (node, _) in nodes(&checks.processes) {
+        for (text, role) in plugin_refs(node) {
+            let Some(plugin) = checks.plugin(&text.value) else { continue };
+            let Some(component) = &plugin.component else { continue };
+            match checks.facts.get(&component.path) {
+                None => {}
+                Some(Err(why)) => {
+                    if failed.insert(plugin.name.as_str()) {
+                        let why = checks.secrets.redact(why);
+                        let message = format!("the plugin `{}` cannot be loaded: {why}", plugin.name);
+                        checks
+                            .report
+                            .push(&component.text.place, Problem::error(Code::PluginLoadFailed, message));
+                    }
+                }
+                Some(Ok(facts)) if !facts.roles.contains(&role) => {
+                    let has: Vec<&str> = facts.roles.iter().map(|role| role.name()).collect();
+                    let has = if has.is_empty() { "no role at all".to_owned() } else { has.join(", ") };
+                    let message = format!(
+                        "the plugin `{}` is no {role}: its component `{}` exports {has}",
+                        plugin.name, component.text.shown
+                    );
+                    let problem = Problem::error(Code::PluginRoleMissing, message)
+                        .related(component.text.place.span, "the component");
+                    checks.report.push(&text.place, problem);
+                }
+                Some(Ok(_)) => {}
+            }
+        }
+    }
+}

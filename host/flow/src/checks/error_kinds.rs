@@ -1,0 +1,122 @@
+//! `ERROR_KIND_UNROUTED`: records that fail in some way would be dropped, since no route takes that kind.
+//!
+//! Only kinds that the flow's nodes can raise are named, each once. A `delivery` error without a route stops the flow
+//! under `at_least_once`, and so drops nothing.
+
+use loom_types::ErrorKind;
+
+use super::Checks;
+use crate::issue::Code;
+use crate::plan::{Delivery, Unrouted};
+use crate::report::{Place, Problem};
+use crate::spec::{
+    Branches, Choice, ErrorsSpec, ExprSpec, Kind, NodeSpec, ProcessSpec, Switch, SwitchDefault, inner,
+};
+
+type Kinds = [bool; ErrorKind::ALL.len()];
+
+pub(super) fn check(checks: &mut Checks<'_>) {
+    let flow = checks.flow;
+    let Some(process) = &flow.process else { return };
+    if flow.errors.as_ref().is_some_and(|errors| errors.unrouted == Unrouted::Stop) {
+        return;
+    }
+    let mut search = Search { delivery: checks.delivery, open: [None; ErrorKind::ALL.len()] };
+    search.process(process, routed([false; ErrorKind::ALL.len()], flow.errors.as_ref()));
+    for kind in ErrorKind::ALL {
+        let Some(node) = search.open[kind.index()] else { continue };
+        let message =
+            format!("a `{kind}` error, such as of this node, has no route: the record is dropped and logged");
+        let problem = Problem::warning(Code::ErrorKindUnrouted, message).hint(format!(
+            "add `errors: {{ {kind}: [ {{ into_topic: NAME }} ] }}`, or `default` for every kind"
+        ));
+        let at = Place { span: node.place.span, path: node.place.path.clone() };
+        checks.report.push(&at, problem);
+    }
+}
+
+struct Search<'f> {
+    delivery: Option<Delivery>,
+    /// By kind, the first node whose errors of that kind no route takes.
+    open: [Option<&'f NodeSpec>; ErrorKind::ALL.len()],
+}
+
+impl<'f> Search<'f> {
+    fn process(&mut self, process: &'f ProcessSpec, around: Kinds) {
+        for node in &process.nodes {
+            let taken = routed(around, node.errors.as_ref());
+            let raised = self.raised(&node.kind);
+            for index in 0..taken.len() {
+                if raised[index] && !taken[index] {
+                    self.open[index].get_or_insert(node);
+                }
+            }
+            for (_, process) in inner(node) {
+                self.process(process, taken);
+            }
+        }
+    }
+
+    /// The kinds that a node can raise, of those that drop a record.
+    fn raised(&self, kind: &Kind) -> Kinds {
+        let mut kinds = [false; ErrorKind::ALL.len()];
+        let mut raise = |kind: ErrorKind| kinds[kind.index()] = true;
+        let mut plugin = false;
+        let mut expr = |spec: &ExprSpec| {
+            let reads = spec.expr.as_ref().is_none_or(|expr| expr.reads_payload());
+            if reads {
+                raise(ErrorKind::Wire);
+            }
+            raise(ErrorKind::Task);
+        };
+        let mut choice = |choice: &Choice| match choice {
+            Choice::Expr(spec) => expr(spec),
+            Choice::Plugin(_) => plugin = true,
+            Choice::Invalid => {}
+        };
+        let mut unmatched = false;
+        let mut output = false;
+        match kind {
+            Kind::Call { .. } | Kind::ExpandRoutes { .. } => plugin = true,
+            Kind::Map(spec) => expr(spec),
+            Kind::Filter(predicate) => choice(predicate),
+            Kind::Fork(switch) | Kind::Router(switch) => {
+                unmatched = matches!(switch.default, SwitchDefault::None);
+                conditions(switch).into_iter().for_each(choice);
+            }
+            Kind::IntoTopic(topic) => {
+                topic.key.iter().for_each(choice);
+                output = true;
+            }
+            Kind::IntoSink { .. } => {
+                plugin = true;
+                output = true;
+            }
+            Kind::CollectBatch { .. } | Kind::ForEach | Kind::Broadcast(_) | Kind::Drain | Kind::Unknown => {}
+        }
+        if plugin {
+            // A sink computes nothing of the flow's: what it cannot write is a delivery error.
+            kinds[ErrorKind::Task.index()] |= !matches!(kind, Kind::IntoSink { .. });
+            kinds[ErrorKind::Business.index()] = true;
+        }
+        kinds[ErrorKind::Routing.index()] |= unmatched;
+        kinds[ErrorKind::Delivery.index()] |= output && self.delivery == Some(Delivery::AtMostOnce);
+        kinds
+    }
+}
+
+fn conditions(switch: &Switch) -> Vec<&Choice> {
+    match &switch.branches {
+        Branches::When(branches) => branches.iter().map(|(condition, _)| condition).collect(),
+        Branches::By(selector, _) => vec![selector],
+        Branches::Invalid => Vec::new(),
+    }
+}
+
+fn routed(mut around: Kinds, errors: Option<&ErrorsSpec>) -> Kinds {
+    let Some(errors) = errors else { return around };
+    for (taken, route) in around.iter_mut().zip(&errors.kinds) {
+        *taken |= route.is_some() || errors.default.is_some();
+    }
+    around
+}

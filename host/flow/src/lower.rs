@@ -1,0 +1,228 @@
+//! From a flow without errors to its plan: names become indices, defaults and nearest routes are filled in.
+//!
+//! Every step answers none where the flow lacks something; a flow whose report has no error lacks nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use loom_types::ErrorKind;
+
+use crate::plan::{
+    ConsumerPlan, Fork, NodeKind, NodePlan, OnTrap, OutputId, OutputPlan, Plan, PluginId, PluginPlan,
+    Predicate, ProcessPlan, RouteId, RoutePlan, Unrouted,
+};
+use crate::spec::{
+    Branches, CallOptions, Choice, ConsumerSpec, ErrorsSpec, ExprSpec, FlowSpec, IntoTopic, KafkaSpec, Kind,
+    NodeSpec, ProcessSpec, Switch, SwitchDefault, extra_map,
+};
+
+/// Which route takes each kind of error.
+type Routes = [Option<RouteId>; ErrorKind::ALL.len()];
+
+/// The plan of a flow; none if the flow has an error.
+pub(crate) fn lower(flow: &FlowSpec, env: BTreeMap<String, String>) -> Option<Plan> {
+    let kafka = flow.kafka.as_ref()?;
+    let consumer = consumer(flow.consumer()?)?;
+    let mut lower = Lower { flow, kafka, outputs: Vec::new(), plugins: Vec::new(), routes: Vec::new() };
+    let around = lower.errors(flow.errors.as_ref(), Some([None; ErrorKind::ALL.len()]))?;
+    let process = lower.process(flow.process.as_ref()?, Some(around))?;
+    Some(Plan {
+        name: Arc::from(flow.name.as_ref()?.value.as_str()),
+        consumer,
+        outputs: lower.outputs,
+        plugins: lower.plugins,
+        runtime: flow.runtime.clone(),
+        process,
+        routes: lower.routes,
+        unrouted: flow.errors.as_ref().map_or(Unrouted::Drop, |errors| errors.unrouted),
+        env: Arc::new(env),
+    })
+}
+
+fn consumer(spec: &ConsumerSpec) -> Option<ConsumerPlan> {
+    Some(ConsumerPlan {
+        name: spec.place.path.strip_prefix("kafka.").unwrap_or(&spec.place.path).to_owned(),
+        brokers: spec.brokers.clone(),
+        group_id: spec.group_id.as_ref()?.value.clone(),
+        topics: spec.topics.iter().map(|topic| Arc::from(topic.value.as_str())).collect(),
+        delivery: spec.delivery(),
+        auto_offset_reset: spec.auto_offset_reset,
+        offset_out_of_range: spec.offset_out_of_range,
+        tombstones: spec.tombstones,
+        batch_size: spec.batch_size,
+        poll_backoff: spec.poll_backoff,
+        commit_keepalive: spec.commit_keepalive,
+        security: spec.security.clone(),
+        extra: extra_map(&spec.extra),
+    })
+}
+
+struct Lower<'f> {
+    flow: &'f FlowSpec,
+    kafka: &'f KafkaSpec,
+    outputs: Vec<OutputPlan>,
+    plugins: Vec<PluginPlan>,
+    routes: Vec<RoutePlan>,
+}
+
+impl Lower<'_> {
+    /// The routes that hold under an `errors`. Inside a route (`around` is none) there are none, whatever is written.
+    fn errors(&mut self, errors: Option<&ErrorsSpec>, around: Option<Routes>) -> Option<Routes> {
+        let (Some(errors), Some(mut routes)) = (errors, around) else {
+            return Some(around.unwrap_or_default());
+        };
+        if let Some(default) = &errors.default {
+            routes = [Some(self.route(default)?); ErrorKind::ALL.len()];
+        }
+        for (taken, process) in routes.iter_mut().zip(&errors.kinds) {
+            if let Some(process) = process {
+                *taken = Some(self.route(process)?);
+            }
+        }
+        Some(routes)
+    }
+
+    fn route(&mut self, spec: &ProcessSpec) -> Option<RouteId> {
+        let process = self.process(spec, None)?;
+        self.routes.push(RoutePlan { path: spec.place.path.clone(), process });
+        Some(RouteId(self.routes.len() - 1))
+    }
+
+    fn process(&mut self, spec: &ProcessSpec, around: Option<Routes>) -> Option<ProcessPlan> {
+        let nodes = spec.nodes.iter().map(|node| self.node(node, around)).collect::<Option<_>>()?;
+        Some(ProcessPlan { nodes })
+    }
+
+    fn node(&mut self, spec: &NodeSpec, around: Option<Routes>) -> Option<NodePlan> {
+        let errors = self.errors(spec.errors.as_ref(), around)?;
+        let inside = around.map(|_| errors);
+        let kind = match &spec.kind {
+            Kind::Call { key: "step", plugin, options, .. } => {
+                let plugin = self.plugin(&plugin.as_ref()?.value)?;
+                self.step(plugin, options)
+            }
+            Kind::Map(expr) => NodeKind::Map(expr.expr.clone()?),
+            Kind::Filter(choice) => NodeKind::Filter(self.predicate(choice)?),
+            Kind::Fork(switch) => NodeKind::Fork(self.fork(switch, inside)?),
+            Kind::Broadcast(branches) => NodeKind::Broadcast(
+                branches.iter().map(|branch| self.process(branch, inside)).collect::<Option<_>>()?,
+            ),
+            Kind::IntoTopic(topic) => self.into_topic(topic)?,
+            Kind::IntoSink { plugin, timeout, flush } => {
+                let plugin = self.plugin(&plugin.as_ref()?.value)?;
+                NodeKind::IntoSink { plugin, timeout: *timeout, flush: *flush }
+            }
+            Kind::Drain => NodeKind::Drain,
+            Kind::Call { .. }
+            | Kind::CollectBatch { .. }
+            | Kind::ForEach
+            | Kind::Router(_)
+            | Kind::ExpandRoutes { .. }
+            | Kind::Unknown => return None,
+        };
+        Some(NodePlan { path: spec.place.path.clone(), kind, errors })
+    }
+
+    /// Effects of rows that ran before a trap may happen again when the batch is run row by row; a plugin that can
+    /// write files has effects.
+    fn step(&self, plugin: PluginId, options: &CallOptions) -> NodeKind {
+        let effects = self.plugins[plugin.0].allow.dirs.iter().any(|dir| dir.writable);
+        let default = if effects { OnTrap::FailBatch } else { OnTrap::Rerun };
+        NodeKind::Step { plugin, timeout: options.timeout, on_trap: options.on_trap.unwrap_or(default) }
+    }
+
+    fn predicate(&mut self, choice: &Choice) -> Option<Predicate> {
+        match choice {
+            Choice::Expr(ExprSpec { expr }) => expr.clone().map(Predicate::Expr),
+            Choice::Plugin(name) => self.plugin(&name.value).map(Predicate::Plugin),
+            Choice::Invalid => None,
+        }
+    }
+
+    fn fork(&mut self, switch: &Switch, around: Option<Routes>) -> Option<Fork> {
+        let fork = match &switch.branches {
+            Branches::When(branches) => {
+                let mut lowered = Vec::with_capacity(branches.len());
+                for (condition, process) in branches {
+                    let condition = self.predicate(condition)?;
+                    lowered.push((condition, self.process(process.as_ref()?, around)?));
+                }
+                Fork::When { branches: lowered, default: self.default(switch, around)? }
+            }
+            Branches::By(selector, branches) => {
+                let Choice::Expr(ExprSpec { expr: Some(selector) }) = selector else { return None };
+                let mut lowered = Vec::with_capacity(branches.len());
+                for (label, process) in branches {
+                    lowered.push((label.clone(), self.process(process, around)?));
+                }
+                Fork::By {
+                    selector: selector.clone(),
+                    branches: lowered,
+                    default: self.default(switch, around)?,
+                }
+            }
+            Branches::Invalid => return None,
+        };
+        Some(fork)
+    }
+
+    #[expect(
+        clippy::option_option,
+        reason = "the outer is whether it could be lowered, the inner whether it is there"
+    )]
+    fn default(&mut self, switch: &Switch, around: Option<Routes>) -> Option<Option<ProcessPlan>> {
+        match &switch.default {
+            SwitchDefault::None => Some(None),
+            SwitchDefault::Process(process) => self.process(process, around).map(Some),
+            SwitchDefault::Pass | SwitchDefault::Invalid => None,
+        }
+    }
+
+    fn into_topic(&mut self, topic: &IntoTopic) -> Option<NodeKind> {
+        let key = match &topic.key {
+            None => None,
+            Some(Choice::Expr(ExprSpec { expr: Some(expr) })) => Some(expr.clone()),
+            Some(_) => return None,
+        };
+        let output = self.output(&topic.output.as_ref()?.value)?;
+        Some(NodeKind::IntoTopic { output, key, timestamp: topic.timestamp })
+    }
+
+    fn output(&mut self, name: &str) -> Option<OutputId> {
+        if let Some(index) = self.outputs.iter().position(|output| output.name == name) {
+            return Some(OutputId(index));
+        }
+        let own = self.kafka.producers.iter().find(|producer| producer.name == name);
+        let producer = own.or(self.kafka.producer.as_ref())?;
+        let topic = producer.topic.as_ref().map_or(name, |topic| &topic.value);
+        self.outputs.push(OutputPlan {
+            name: name.to_owned(),
+            topic: Arc::from(topic),
+            producer: producer.place.path.strip_prefix("kafka.").unwrap_or(&producer.place.path).to_owned(),
+            brokers: producer.brokers.clone(),
+            security: producer.security.clone(),
+            compression: producer.compression.clone(),
+            idempotence: producer.idempotence,
+            extra: extra_map(&producer.extra),
+        });
+        Some(OutputId(self.outputs.len() - 1))
+    }
+
+    fn plugin(&mut self, name: &str) -> Option<PluginId> {
+        if let Some(index) = self.plugins.iter().position(|plugin| &*plugin.name == name) {
+            return Some(PluginId(index));
+        }
+        let spec = self.flow.plugins.iter().find(|plugin| plugin.name == name)?;
+        self.plugins.push(PluginPlan {
+            name: Arc::from(name),
+            component: spec.component.as_ref()?.path.clone(),
+            digest: spec.digest.clone(),
+            config: spec.config.clone(),
+            config_written: spec.config_written.clone(),
+            limits: spec.limits.clone(),
+            breaker: spec.breaker,
+            allow: spec.allow.clone(),
+        });
+        Some(PluginId(self.plugins.len() - 1))
+    }
+}

@@ -1,0 +1,415 @@
+//! The checked flow, as a value: what to read, what to run, where to write. Free of handles and threads, so it can be
+//! printed, compared and drawn.
+//!
+//! Every name is resolved: a node names its plugin, output and error routes by index. Secrets are wrapped in
+//! [`Secret`], which prints as `***`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use loom_types::ErrorKind;
+
+use crate::expr::Expr;
+
+/// One checked flow.
+#[derive(Clone)]
+pub struct Plan {
+    /// The flow's name.
+    pub name: Arc<str>,
+    /// What it reads.
+    pub consumer: ConsumerPlan,
+    /// Kafka outputs by [`OutputId`]; each logical name that a node uses, once.
+    pub outputs: Vec<OutputPlan>,
+    /// Plugins by [`PluginId`], those that a node uses.
+    pub plugins: Vec<PluginPlan>,
+    /// Bounds and times.
+    pub runtime: RuntimePlan,
+    /// The main process.
+    pub process: ProcessPlan,
+    /// Error routes by [`RouteId`]: processes of their own.
+    pub routes: Vec<RoutePlan>,
+    /// What becomes of a failed record that no route takes.
+    pub unrouted: Unrouted,
+    /// The variables that expressions may read as `env.NAME`, resolved.
+    pub env: Arc<BTreeMap<String, String>>,
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Plan { name, consumer, outputs, plugins, runtime, process, routes, unrouted, env } = self;
+        f.debug_struct("Plan")
+            .field("name", name)
+            .field("consumer", consumer)
+            .field("outputs", outputs)
+            .field("plugins", plugins)
+            .field("runtime", runtime)
+            .field("process", process)
+            .field("routes", routes)
+            .field("unrouted", unrouted)
+            .field("env", &env.keys())
+            .finish()
+    }
+}
+
+/// Index into [`Plan::outputs`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OutputId(pub usize);
+
+/// Index into [`Plan::plugins`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PluginId(pub usize);
+
+/// Index into [`Plan::routes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RouteId(pub usize);
+
+/// When offsets are committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// After every branch confirmed the record.
+    AtLeastOnce,
+    /// By the client's own timer; a crash loses what was polled and not processed.
+    AtMostOnce,
+}
+
+/// Where a group without an offset starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OffsetReset {
+    /// At the beginning.
+    Earliest,
+    /// At the end.
+    Latest,
+}
+
+/// What to do with a committed offset outside the partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutOfRange {
+    /// Warn and go on from the start.
+    Reset,
+    /// Refuse.
+    Fail,
+}
+
+/// What to do with a record without payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tombstones {
+    /// Skip it; it is never registered.
+    Skip,
+    /// Pass it on.
+    Forward,
+}
+
+/// A value that is never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(pub String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// How to reach brokers safely. What is unset is not sent to the client.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Security {
+    /// `security.protocol`.
+    pub protocol: Option<String>,
+    /// `sasl.mechanism`.
+    pub sasl_mechanism: Option<String>,
+    /// `sasl.username`.
+    pub sasl_username: Option<String>,
+    /// `sasl.password`.
+    pub sasl_password: Option<Secret>,
+}
+
+impl fmt::Debug for Security {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Security { protocol, sasl_mechanism, sasl_username, sasl_password } = self;
+        f.debug_struct("Security")
+            .field("protocol", protocol)
+            .field("sasl_mechanism", sasl_mechanism)
+            .field("sasl_username", &sasl_username.as_ref().map(|_| "***"))
+            .field("sasl_password", sasl_password)
+            .finish()
+    }
+}
+
+/// The consumer that the flow reads from.
+#[derive(Clone, Debug)]
+pub struct ConsumerPlan {
+    /// The key under `kafka`: `consumer`, or `consumers.NAME`.
+    pub name: String,
+    /// Bootstrap addresses.
+    pub brokers: Vec<String>,
+    /// The group that stores the offsets.
+    pub group_id: String,
+    /// Topics read, without duplicates.
+    pub topics: Vec<Arc<str>>,
+    /// The resolved mode.
+    pub delivery: Delivery,
+    /// For a topic that the group has no offset for.
+    pub auto_offset_reset: OffsetReset,
+    /// For a committed offset outside the partition.
+    pub offset_out_of_range: OutOfRange,
+    /// Records without payload.
+    pub tombstones: Tombstones,
+    /// Records a poll cycle, at most.
+    pub batch_size: usize,
+    /// The longest sleep after an empty poll.
+    pub poll_backoff: Duration,
+    /// How old a successful commit may grow.
+    pub commit_keepalive: Duration,
+    /// Protocol and SASL.
+    pub security: Security,
+    /// Any other librdkafka key; secrets among the values are not told apart, so values are never printed.
+    pub extra: BTreeMap<String, Secret>,
+}
+
+/// One logical output.
+#[derive(Clone, Debug)]
+pub struct OutputPlan {
+    /// The name that nodes use.
+    pub name: String,
+    /// The Kafka topic.
+    pub topic: Arc<str>,
+    /// The key under `kafka`: `producer`, or `producers.NAME`. Outputs of one producer share a client.
+    pub producer: String,
+    /// Bootstrap addresses.
+    pub brokers: Vec<String>,
+    /// Protocol and SASL.
+    pub security: Security,
+    /// `compression.type`.
+    pub compression: Option<String>,
+    /// Idempotent unless the flow says otherwise.
+    pub idempotence: bool,
+    /// Any other librdkafka key.
+    pub extra: BTreeMap<String, Secret>,
+}
+
+/// One plugin.
+#[derive(Clone)]
+pub struct PluginPlan {
+    /// Its name in the flow.
+    pub name: Arc<str>,
+    /// The component's file, absolute or relative to the working folder.
+    pub component: PathBuf,
+    /// The pinned SHA-256, hex, if any.
+    pub digest: Option<String>,
+    /// Its configuration.
+    pub config: serde_json::Value,
+    /// Its configuration with every reference as written: what may be printed.
+    pub config_written: serde_json::Value,
+    /// Bounds.
+    pub limits: PluginLimits,
+    /// Whether a run of traps holds its nodes.
+    pub breaker: bool,
+    /// What it may use.
+    pub allow: Allow,
+}
+
+impl fmt::Debug for PluginPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PluginPlan { name, component, digest, config: _, config_written, limits, breaker, allow } = self;
+        f.debug_struct("PluginPlan")
+            .field("name", name)
+            .field("component", component)
+            .field("digest", digest)
+            .field("config", config_written)
+            .field("limits", limits)
+            .field("breaker", breaker)
+            .field("allow", allow)
+            .finish()
+    }
+}
+
+/// Bounds of a plugin's calls; none = the host's default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PluginLimits {
+    /// Bytes of linear memory.
+    pub memory: Option<u64>,
+    /// Time of a call.
+    pub timeout: Option<Duration>,
+    /// Time of `configure`, `flush` and `close`.
+    pub lifecycle: Option<Duration>,
+    /// Bytes that a call may give back.
+    pub output: Option<u64>,
+    /// Bytes of log a second.
+    pub log: Option<u64>,
+}
+
+/// What a plugin may use.
+#[derive(Clone, Debug, Default)]
+pub struct Allow {
+    /// Environment variables, with their values.
+    pub env: Vec<(String, Secret)>,
+    /// Folders.
+    pub dirs: Vec<AllowedDir>,
+}
+
+/// A folder that a plugin may use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllowedDir {
+    /// Where it is.
+    pub host: PathBuf,
+    /// How the plugin sees it.
+    pub guest: String,
+    /// Whether the plugin may write.
+    pub writable: bool,
+}
+
+/// Bounds and times of the run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuntimePlan {
+    /// How long a start may take.
+    pub startup_timeout: Duration,
+    /// How long a stop may take.
+    pub shutdown_timeout: Duration,
+    /// Between commits; zero = every cycle.
+    pub commit_interval: Duration,
+    /// Unresolved records of the process, at most.
+    pub max_outstanding_records: usize,
+    /// Bytes of unresolved records of the process, at most.
+    pub max_outstanding_bytes: u64,
+    /// Bytes that Kafka clients may read ahead, in the process.
+    pub prefetch: u64,
+}
+
+/// A list of nodes.
+#[derive(Clone, Debug, Default)]
+pub struct ProcessPlan {
+    /// In order. Where the last is no terminal, rows drain after it.
+    pub nodes: Vec<NodePlan>,
+}
+
+/// One node.
+#[derive(Clone, Debug)]
+pub struct NodePlan {
+    /// Its place, such as `process[1].fork.when[0].process[0]`.
+    pub path: Arc<str>,
+    /// What it does.
+    pub kind: NodeKind,
+    /// Which route takes each kind of error, by [`ErrorKind::index`]: the nearest one, `errors.default` counted in.
+    pub errors: [Option<RouteId>; ErrorKind::ALL.len()],
+}
+
+/// What a node does.
+#[derive(Clone, Debug)]
+pub enum NodeKind {
+    /// A plugin changes each record.
+    Step {
+        /// The plugin.
+        plugin: PluginId,
+        /// Instead of the plugin's own limit.
+        timeout: Option<Duration>,
+        /// What a trap in a batch leads to.
+        on_trap: OnTrap,
+    },
+    /// The expression's value becomes the JSON payload.
+    Map(Arc<Expr>),
+    /// Records that say no are complete.
+    Filter(Predicate),
+    /// Terminal: each record goes to the first branch whose condition holds.
+    Fork(Fork),
+    /// Terminal: every record goes to every branch.
+    Broadcast(Vec<ProcessPlan>),
+    /// Terminal: a Kafka topic.
+    IntoTopic {
+        /// The output.
+        output: OutputId,
+        /// The new key; none keeps the record's.
+        key: Option<Arc<Expr>>,
+        /// Which time the output record carries.
+        timestamp: Timestamp,
+    },
+    /// Terminal: a sink component.
+    IntoSink {
+        /// The plugin.
+        plugin: PluginId,
+        /// Instead of the plugin's own limit, for `write`.
+        timeout: Option<Duration>,
+        /// When the host calls `flush`.
+        flush: FlushBounds,
+    },
+    /// Terminal: completes and discards.
+    Drain,
+}
+
+/// What a trap in a batch leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnTrap {
+    /// The rows run again one by one, so that only the poison row fails.
+    Rerun,
+    /// Every row of the batch fails.
+    FailBatch,
+}
+
+/// Which time an output record carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timestamp {
+    /// The source record's.
+    Source,
+    /// The producer's.
+    Now,
+}
+
+/// When the host calls a sink's `flush`: at the first bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlushBounds {
+    /// Unflushed records.
+    pub records: usize,
+    /// Unflushed bytes.
+    pub bytes: u64,
+    /// Age of the oldest unflushed record.
+    pub interval: Duration,
+}
+
+/// A yes or no about a record.
+#[derive(Clone, Debug)]
+pub enum Predicate {
+    /// A CEL expression.
+    Expr(Arc<Expr>),
+    /// A predicate component.
+    Plugin(PluginId),
+}
+
+/// A terminal fork.
+#[derive(Clone, Debug)]
+pub enum Fork {
+    /// The first branch whose predicate holds.
+    When {
+        /// In order.
+        branches: Vec<(Predicate, ProcessPlan)>,
+        /// For what no branch takes; none only under at most once: such rows are routing errors.
+        default: Option<ProcessPlan>,
+    },
+    /// The branch whose label is the selector's answer, as text.
+    By {
+        /// The selector.
+        selector: Arc<Expr>,
+        /// In order of the file; labels differ.
+        branches: Vec<(String, ProcessPlan)>,
+        /// For every other answer.
+        default: Option<ProcessPlan>,
+    },
+}
+
+/// An error route.
+#[derive(Clone, Debug)]
+pub struct RoutePlan {
+    /// Its place, such as `errors.wire` or `process[0].errors.default`.
+    pub path: Arc<str>,
+    /// What happens to the envelopes.
+    pub process: ProcessPlan,
+}
+
+/// What becomes of a failed record that no route takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unrouted {
+    /// Completed, loudly.
+    Drop,
+    /// The flow stops before the record.
+    Stop,
+}

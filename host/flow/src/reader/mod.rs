@@ -1,0 +1,118 @@
+//! Reading: from text to a tree with positions, with every problem that the text itself has.
+//!
+//! A syntax error usually ends a parse. Where it stands on a line whose expression YAML spoils, that line is put in
+//! quotes in memory and reading starts again, so that one missing pair of quotes does not hide all other problems.
+//! Lines and columns of everything else stay as they are in the file.
+
+mod build;
+mod json;
+mod quoting;
+mod tree;
+
+pub(crate) use json::to_json;
+pub(crate) use quoting::{advice, truncated};
+pub(crate) use tree::{Content, Entry, Key, Node, Scalar};
+
+use build::{Fault, Stop};
+
+use crate::issue::Code;
+use crate::report::{Problem, Report};
+use crate::text::{Pos, Span, Text};
+
+/// How many spoiled lines are rewritten before reading gives up.
+const MAX_REWRITES: usize = 50;
+
+/// Reads the report's text. None if there is no tree; then the report has an error.
+pub(crate) fn read(report: &mut Report) -> Option<Node> {
+    let mut text = report.text().clone();
+    for _ in 0..=MAX_REWRITES {
+        let mut faults = Vec::new();
+        match build::build(text.as_str(), &mut faults) {
+            Ok(root) => {
+                report_faults(faults, report);
+                if root.is_none() {
+                    let problem = Problem::error(Code::FileInvalid, "the file holds no flow")
+                        .hint("a flow needs at least `name`, `kafka` and `process`");
+                    report.push_at(Span::default(), "", problem);
+                }
+                return root;
+            }
+            Err(Stop::Bound { span, message }) => {
+                report_faults(faults, report);
+                report.push_at(span, "", Problem::error(Code::FileInvalid, message));
+                return None;
+            }
+            Err(Stop::Syntax { error, last_line }) => {
+                let error_line = u32::try_from(error.marker().line().saturating_sub(1)).unwrap_or(u32::MAX);
+                let Some(repaired) = repair(&text, error_line, last_line, report) else {
+                    report_faults(faults, report);
+                    report_syntax(&text, &error, report);
+                    return None;
+                };
+                text = repaired;
+            }
+        }
+    }
+    report.push_at(Span::default(), "", Problem::error(Code::FileInvalid, "too many lines need quotes"));
+    None
+}
+
+/// Rewrites the line that a syntax error comes from, and says so.
+fn repair(text: &Text, error_line: u32, last_line: u32, report: &mut Report) -> Option<Text> {
+    let nearby = [error_line, last_line, error_line.saturating_sub(1)];
+    let (line, rewritten) =
+        nearby.into_iter().find_map(|line| Some((line, quoting::rewrite(text.line(line))?)))?;
+    let pos = |col: usize| Pos { line, col: u32::try_from(col).unwrap_or(u32::MAX) };
+    let span = Span { start: pos(rewritten.columns.0), end: pos(rewritten.columns.1) };
+    let problem = Problem::error(Code::ExpressionQuoting, "YAML does not read this expression as one text")
+        .hint(format!("write `{}`", rewritten.shown));
+    report.push_at(span, "", problem);
+    Some(text.with_line(line, &rewritten.line))
+}
+
+fn report_syntax(text: &Text, error: &saphyr_parser::ScanError, report: &mut Report) {
+    let start = build::convert(saphyr_parser::Span::empty(*error.marker())).start;
+    let line = text.line(start.line);
+    let tab = line.trim_start_matches([' ', '-']).starts_with('\t');
+    let hint = if tab {
+        Some("indent with spaces; YAML does not allow tabs there".to_owned())
+    } else if line.trim_start().starts_with(['{', '[']) && line.trim_start().starts_with("{{") {
+        Some("a value that starts with `{{` needs quotes".to_owned())
+    } else {
+        None
+    };
+    let problem =
+        Problem::error(Code::FileInvalid, format!("this is not YAML: {}", error.info())).maybe_hint(hint);
+    report.push_at(Span { start, end: start }, "", problem);
+}
+
+fn report_faults(faults: Vec<Fault>, report: &mut Report) {
+    for fault in faults {
+        match fault {
+            Fault::Duplicate { key, first, again } => {
+                let message = format!(
+                    "`{key}` is given twice; the first one is at line {}, column {}",
+                    first.start.line + 1,
+                    first.start.col + 1
+                );
+                let problem = Problem::error(Code::DuplicateKey, message)
+                    .related(first, "first given here")
+                    .hint("keep one of them");
+                report.push_at(again, &key, problem);
+            }
+            Fault::KeyNotText { span } => {
+                report.push_at(span, "", Problem::error(Code::WrongType, "a key must be a single text"));
+            }
+            Fault::MergeNotMapping { span } => {
+                let problem = Problem::error(Code::WrongType, "`<<` takes a mapping or a list of mappings");
+                report.push_at(span, "<<", problem);
+            }
+            Fault::SecondDocument { span } => {
+                let problem =
+                    Problem::error(Code::FileInvalid, "a second document starts here; a file holds one flow")
+                        .hint("move it to a file of its own");
+                report.push_at(span, "", problem);
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Issues as output: for people with excerpts, for machines as JSON.
+
+use std::fmt;
+
+use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, SourceCode};
+use miette::{ThemeCharacters, ThemeStyles};
+use serde::Serialize;
+
+use crate::issue::{Issue, Severity, Stretch};
+
+/// How output for people looks. Whether a terminal shows colour is the caller's to find out (`NO_COLOR` included).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HumanStyle {
+    /// Whether to use colour.
+    pub color: bool,
+    /// Whether to draw with characters beyond ASCII.
+    pub unicode: bool,
+    /// Columns to wrap messages at.
+    pub width: usize,
+}
+
+impl Default for HumanStyle {
+    fn default() -> Self {
+        HumanStyle { color: false, unicode: true, width: 110 }
+    }
+}
+
+/// One issue as miette sees it.
+struct Shown<'i> {
+    issue: &'i Issue,
+    source: &'i NamedSource<String>,
+}
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Issue { severity, code, message, .. } = self.issue;
+        write!(f, "{}[{code}]: {message}", severity.name())
+    }
+}
+
+impl fmt::Debug for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Shown<'_> {}
+
+impl Diagnostic for Shown<'_> {
+    fn severity(&self) -> Option<miette::Severity> {
+        Some(match self.issue.severity {
+            Severity::Error => miette::Severity::Error,
+            Severity::Warning => miette::Severity::Warning,
+        })
+    }
+
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        self.issue.hint.as_ref().map(|hint| Box::new(hint) as Box<dyn fmt::Display>)
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        Some(self.source)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        let Stretch { offset, len, .. } = self.issue.at;
+        let label = (!self.issue.path.is_empty()).then(|| self.issue.path.clone());
+        let primary = LabeledSpan::new_primary_with_span(label, (offset, len));
+        let related = self.issue.related.iter();
+        let related = related.map(|(at, label)| LabeledSpan::new(Some(label.clone()), at.offset, at.len));
+        Some(Box::new(std::iter::once(primary).chain(related)))
+    }
+}
+
+/// All issues for people, each with its excerpt, and a line that counts them; nothing if there is none.
+pub(crate) fn human(issues: &[Issue], file: &str, text: &str, style: HumanStyle) -> String {
+    if issues.is_empty() {
+        return String::new();
+    }
+    let characters = if style.unicode { ThemeCharacters::unicode() } else { ThemeCharacters::ascii() };
+    // The severity is the first word of each message, so no sign stands before it.
+    let characters = ThemeCharacters { error: String::new(), warning: String::new(), ..characters };
+    let styles = if style.color { ThemeStyles::ansi() } else { ThemeStyles::none() };
+    let handler = GraphicalReportHandler::new_themed(GraphicalTheme { characters, styles })
+        .with_width(style.width)
+        .with_context_lines(1);
+    let source = NamedSource::new(file, text.to_owned());
+    let mut out = String::new();
+    for issue in issues {
+        let mut block = String::new();
+        let shown = Shown { issue, source: &source };
+        if handler.render_report(&mut block, &shown).is_err() {
+            // An excerpt is a help; the issue itself must not be lost with it.
+            block = format!("{issue}\n");
+        }
+        out.push_str(block.trim_start());
+        out.push('\n');
+    }
+    let errors = issues.iter().filter(|issue| issue.severity == Severity::Error).count();
+    out.push_str(&format!(
+        "{file}: {}, {}\n",
+        counted(errors, "error"),
+        counted(issues.len() - errors, "warning")
+    ));
+    out
+}
+
+fn counted(count: usize, word: &str) -> String {
+    if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
+}
+
+#[derive(Serialize)]
+struct Output<'i> {
+    version: u32,
+    issues: Vec<JsonIssue<'i>>,
+    errors: usize,
+    warnings: usize,
+}
+
+#[derive(Serialize)]
+struct JsonIssue<'i> {
+    severity: &'static str,
+    code: &'static str,
+    message: &'i str,
+    file: &'i str,
+    line: usize,
+    column: usize,
+    path: &'i str,
+    hint: Option<&'i str>,
+}
+
+/// Issues for machines: `{"version":1,"issues":[…],"errors":n,"warnings":n}` on one line, without a line end.
+#[must_use]
+pub fn to_json(issues: &[Issue]) -> String {
+    let errors = issues.iter().filter(|issue| issue.severity == Severity::Error).count();
+    let output = Output {
+        version: 1,
+        issues: issues
+            .iter()
+            .map(|issue| JsonIssue {
+                severity: issue.severity.name(),
+                code: issue.code.as_str(),
+                message: &issue.message,
+                file: &issue.file,
+                line: issue.at.line,
+                column: issue.at.column,
+                path: &issue.path,
+                hint: issue.hint.as_deref(),
+            })
+            .collect(),
+        errors,
+        warnings: issues.len() - errors,
+    };
+    // Strings and numbers always have a JSON form.
+    serde_json::to_string(&output).unwrap_or_default()
+}

@@ -1,0 +1,102 @@
+//! What understanding a flow file needs at every key: where to report, and what references resolve to.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::ask::Environment;
+use crate::interpolate::{Interpolated, Secrets, interpolate};
+use crate::issue::Code;
+use crate::reader::Key;
+use crate::report::{Place, Problem, Report};
+use crate::text::Span;
+use crate::{CompileOptions, Mode};
+
+pub(crate) struct Cx<'a> {
+    pub(crate) report: &'a mut Report,
+    pub(crate) env: &'a dyn Environment,
+    pub(crate) dir: &'a Path,
+    pub(crate) options: CompileOptions,
+    /// Values that came from outside.
+    pub(crate) secrets: Secrets,
+    /// Stretches of the file that hold secrets themselves, to be masked in excerpts.
+    pub(crate) masks: Vec<Span>,
+    /// Variables that expressions read, with their values.
+    pub(crate) expression_env: BTreeMap<String, String>,
+}
+
+impl Cx<'_> {
+    pub(crate) fn push(&mut self, place: &Place, problem: Problem) {
+        self.report.push(place, problem);
+    }
+
+    pub(crate) fn error(&mut self, place: &Place, code: Code, message: impl Into<String>) {
+        self.report.push(place, Problem::error(code, message));
+    }
+
+    /// Says that a part of the language cannot run yet.
+    pub(crate) fn not_available(&mut self, place: &Place, what: &str) {
+        let message = format!("{what} cannot run yet in this version");
+        self.push(place, Problem::error(Code::NotAvailable, message));
+    }
+
+    /// Whether a variable that is not set stops the flow.
+    pub(crate) fn unset_is_error(&self) -> bool {
+        self.options.require_env || self.options.mode != Mode::Check
+    }
+
+    /// Reports a reference to what is not there.
+    pub(crate) fn unset(&mut self, place: &Place, written: &str, why: &str) {
+        let message = format!("`{written}` has no value: {why}");
+        let problem = if self.unset_is_error() {
+            Problem::error(Code::VariableUnset, message)
+        } else {
+            Problem::warning(Code::VariableUnset, message)
+        };
+        let hint = match written.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) {
+            Some(name) if !name.starts_with("file:") => {
+                Some(format!("set it, or give a default: `${{{name}:-value}}`"))
+            }
+            _ => None,
+        };
+        self.push(place, problem.maybe_hint(hint));
+    }
+
+    /// Resolves the references of one leaf and reports what is wrong with them.
+    pub(crate) fn resolve(&mut self, place: &Place, text: &str) -> Interpolated {
+        let out = interpolate(text, self.dir, self.env, &mut self.secrets);
+        for (written, why) in &out.malformed {
+            let problem = Problem::error(
+                Code::InterpolationInvalid,
+                format!("`{written}` is no reference: {why}"),
+            )
+            .hint("write `${NAME}`, `${NAME:-default}` or `${file:PATH}`; `$${` stands for a literal `${`");
+            self.push(place, problem);
+        }
+        for (written, why) in &out.unset {
+            self.unset(place, written, why);
+        }
+        out
+    }
+}
+
+/// The path of a key in a mapping.
+pub(crate) fn child(path: &str, key: &str) -> Arc<str> {
+    let simple =
+        !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+    match (path.is_empty(), simple) {
+        (true, true) => Arc::from(key),
+        (false, true) => Arc::from(format!("{path}.{key}")),
+        (_, false) => Arc::from(format!("{path}[{key:?}]")),
+    }
+}
+
+/// The path of an item in a list.
+pub(crate) fn item(path: &str, index: usize) -> Arc<str> {
+    Arc::from(format!("{path}[{index}]"))
+}
+
+/// The place of a key.
+pub(crate) fn key_place(path: &str, key: &Key) -> Place {
+    Place { span: key.span, path: child(path, &key.text) }
+}

@@ -1,0 +1,216 @@
+//! Expressions, and the places that take an expression or a plugin.
+//!
+//! An expression is never interpolated: a value would become code. A finding inside one is reported at its own place
+//! in the file where the text stands there as it is; in a folded or escaped scalar, at the scalar.
+
+use std::sync::Arc;
+
+use super::cx::Cx;
+use super::fields::{Field, Fields};
+use super::values::{Text, name};
+use crate::expr::{Expr, ResultKind};
+use crate::interpolate::has_reference;
+use crate::issue::Code;
+use crate::reader::{Content, advice, truncated};
+use crate::report::{Place, Problem};
+use crate::text::{Pos, Span};
+
+/// What the value of an expression is used as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wants {
+    Predicate,
+    Payload,
+    Key,
+    Label,
+}
+
+/// A compiled expression; none if it is wrong, which was reported.
+#[derive(Clone, Debug)]
+pub(crate) struct ExprSpec {
+    pub(crate) expr: Option<Arc<Expr>>,
+}
+
+/// A place that takes an expression or a plugin.
+#[derive(Clone, Debug)]
+pub(crate) enum Choice {
+    Expr(ExprSpec),
+    Plugin(Text),
+    /// Reported already.
+    Invalid,
+}
+
+/// An expression, or `{ plugin: NAME }`.
+pub(crate) fn choice(cx: &mut Cx<'_>, field: &Field<'_>, wants: Wants) -> Choice {
+    if let Content::Mapping(entries) = &field.node.content
+        && field.node.tag.is_none()
+        && entries.iter().any(|entry| entry.key.text == "plugin")
+    {
+        let mut fields = Fields::new(entries, field.place());
+        let plugin = fields.take("plugin").and_then(|field| name(cx, &field));
+        fields.finish(cx, "`{ plugin: NAME }`");
+        return plugin.map_or(Choice::Invalid, Choice::Plugin);
+    }
+    Choice::Expr(expression(cx, field, wants))
+}
+
+/// An expression.
+pub(crate) fn expression(cx: &mut Cx<'_>, field: &Field<'_>, wants: Wants) -> ExprSpec {
+    let broken = ExprSpec { expr: None };
+    let place = field.place();
+    let Content::Scalar(scalar) = &field.node.content else {
+        return not_text(cx, field);
+    };
+    if let Some(tag) = &field.node.tag {
+        let whole = if scalar.text.is_empty() { tag.clone() } else { format!("{tag} {}", scalar.text) };
+        let problem = Problem::error(Code::ExpressionQuoting, "YAML reads what starts with `!` as a tag");
+        cx.push(&place, problem.hint(advice(field.key, &whole)));
+        return broken;
+    }
+    let text = scalar.text.as_str();
+    if text.trim().is_empty() || (scalar.plain && text == "~") {
+        cx.error(&place, Code::ExpressionInvalid, format!("`{}` needs an expression", field.key));
+        return broken;
+    }
+    if has_reference(text) {
+        let problem = Problem::error(
+            Code::ExpressionInvalid,
+            "`${…}` does not work in an expression: its value would become code",
+        )
+        .hint(env_hint(text));
+        cx.push(&place, problem);
+        return broken;
+    }
+    let expr = match Expr::compile(text) {
+        Ok(expr) => expr,
+        Err(issue) => {
+            let cut = truncated(cx.report.text(), field.node.span).filter(|_| scalar.plain);
+            if let Some(rest) = cut.filter(|rest| Expr::compile(&format!("{text}{rest}")).is_ok()) {
+                let message = "YAML ends this expression at ` #`, where a comment starts";
+                let hint = advice(field.key, &format!("{text}{rest}"));
+                cx.push(&place, Problem::error(Code::ExpressionQuoting, message).hint(hint));
+                return broken;
+            }
+            let span = inside(cx, field.node.span, text, &issue.span).unwrap_or(place.span);
+            let hint = issue.hint.or_else(|| literal_hint(field.key, text, wants));
+            let problem = Problem::error(Code::ExpressionInvalid, issue.message).maybe_hint(hint);
+            cx.report.push_at(span, &place.path, problem);
+            return broken;
+        }
+    };
+    check_kind(cx, field, &place, &expr, wants);
+    read_env(cx, &place, &expr);
+    ExprSpec { expr: Some(Arc::new(expr)) }
+}
+
+/// A list or a mapping where an expression belongs: CEL writes both as YAML does.
+fn not_text(cx: &mut Cx<'_>, field: &Field<'_>) -> ExprSpec {
+    let written = cx.report.text().slice(field.node.span).to_owned();
+    let flow = written.starts_with(['[', '{']) && !written.contains('\n');
+    if flow {
+        let message = format!("YAML reads this expression as {}", field.node.what());
+        let hint = advice(field.key, &written);
+        cx.push(&field.place(), Problem::error(Code::ExpressionQuoting, message).hint(hint));
+    } else {
+        field.wrong_type(cx, "an expression");
+    }
+    ExprSpec { expr: None }
+}
+
+/// `env.NAME` in place of the first `${NAME}`.
+fn env_hint(text: &str) -> String {
+    let inner = text.split("${").nth(1).unwrap_or_default();
+    let name: String = inner.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+    let name = if name.is_empty() { "NAME" } else { &name };
+    format!("write `env.{name}`, which is a string")
+}
+
+/// A bare word where a literal was meant.
+fn literal_hint(key: &str, text: &str, wants: Wants) -> Option<String> {
+    let word = matches!(wants, Wants::Key | Wants::Label | Wants::Payload)
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+    word.then(|| format!("a literal is a CEL literal: `{key}: \"'{text}'\"`"))
+}
+
+/// The place of a finding inside an expression, where the file has the text as it is.
+fn inside(cx: &Cx<'_>, span: Span, text: &str, found: &std::ops::Range<usize>) -> Option<Span> {
+    let written = cx.report.text().slice(span);
+    let indent = match written.as_bytes().first()? {
+        b'"' | b'\'' => 1,
+        _ => 0,
+    };
+    if !written.get(indent..)?.starts_with(text) || text.contains('\n') {
+        return None;
+    }
+    let col = |offset: usize| {
+        let chars = text.get(..offset)?.chars().count() + indent;
+        Some(Pos { line: span.start.line, col: span.start.col + u32::try_from(chars).ok()? })
+    };
+    Some(Span { start: col(found.start)?, end: col(found.end)? })
+}
+
+/// Reports a result that is known and cannot be used.
+fn check_kind(cx: &mut Cx<'_>, field: &Field<'_>, place: &Place, expr: &Expr, wants: Wants) {
+    let kind = expr.result_kind();
+    let (fits, needs) = match wants {
+        Wants::Predicate => (kind == ResultKind::Bool, "a boolean"),
+        Wants::Payload => (true, "a value"),
+        Wants::Key => (
+            matches!(
+                kind,
+                ResultKind::String
+                    | ResultKind::Bytes
+                    | ResultKind::Int
+                    | ResultKind::UInt
+                    | ResultKind::Bool
+                    | ResultKind::Null
+            ),
+            "a string, bytes, an integer, a boolean or null",
+        ),
+        Wants::Label => (
+            // A whole double is matched as the integer it is, so only the record can tell.
+            matches!(
+                kind,
+                ResultKind::String
+                    | ResultKind::Int
+                    | ResultKind::UInt
+                    | ResultKind::Double
+                    | ResultKind::Bool
+            ),
+            "a string, a whole number or a boolean",
+        ),
+    };
+    if kind != ResultKind::Unknown && !fits {
+        let message = format!("`{}` needs {needs}, and this expression gives {}", field.key, kind_name(kind));
+        cx.error(place, Code::ExpressionInvalid, message);
+    }
+}
+
+fn kind_name(kind: ResultKind) -> &'static str {
+    match kind {
+        ResultKind::Null => "null",
+        ResultKind::Bool => "a boolean",
+        ResultKind::Int | ResultKind::UInt => "an integer",
+        ResultKind::Double => "a double",
+        ResultKind::String => "a string",
+        ResultKind::Bytes => "bytes",
+        ResultKind::List => "a list",
+        ResultKind::Map => "a map",
+        ResultKind::Timestamp => "a timestamp",
+        ResultKind::Duration => "a duration",
+        ResultKind::Type => "a type",
+        ResultKind::Unknown => "what depends on the record",
+    }
+}
+
+/// Resolves the variables that an expression reads.
+fn read_env(cx: &mut Cx<'_>, place: &Place, expr: &Expr) {
+    for name in expr.env_names() {
+        match cx.env.var(name) {
+            Some(value) => {
+                cx.secrets.remember(&value);
+                cx.expression_env.insert(name.to_owned(), value);
+            }
+            None => cx.unset(place, &format!("env.{name}"), &format!("the variable `{name}` is not set")),
+        }
+    }
+}

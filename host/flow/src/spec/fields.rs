@@ -1,0 +1,167 @@
+//! A mapping of the language, key by key.
+//!
+//! What is taken is known: [`Fields::finish`] reports every key that nothing asked for, with the nearest that
+//! something did. So the list of a mapping's keys is its reading code and cannot fall behind it.
+
+use std::sync::Arc;
+
+use super::cx::{Cx, child, item, key_place};
+use crate::issue::Code;
+use crate::reader::{Content, Entry, Key, Node};
+use crate::report::{Place, Problem};
+use crate::text::Span;
+
+/// A key with its value.
+#[derive(Clone)]
+pub(crate) struct Field<'n> {
+    pub(crate) key: &'n str,
+    pub(crate) key_span: Span,
+    pub(crate) node: &'n Node,
+    pub(crate) path: Arc<str>,
+}
+
+impl Field<'_> {
+    /// The place of the value, for what is wrong with it.
+    pub(crate) fn place(&self) -> Place {
+        Place { span: self.node.span, path: self.path.clone() }
+    }
+
+    /// The place of the key, for what is wrong with its being there.
+    pub(crate) fn key_place(&self) -> Place {
+        Place { span: self.key_span, path: self.path.clone() }
+    }
+
+    /// The key in words: `brokers`, or the list's name for an item of it.
+    pub(crate) fn wrong_type(&self, cx: &mut Cx<'_>, wants: &str) {
+        let message = format!("`{}` takes {wants}, not {}", self.key, self.node.what());
+        cx.error(&self.place(), Code::WrongType, message);
+    }
+}
+
+/// A mapping that is being read.
+pub(crate) struct Fields<'n> {
+    entries: &'n [Entry],
+    taken: Vec<bool>,
+    known: Vec<&'static str>,
+    pub(crate) path: Arc<str>,
+    /// Where the mapping itself is reported.
+    pub(crate) place: Place,
+}
+
+impl<'n> Fields<'n> {
+    pub(crate) fn new(entries: &'n [Entry], place: Place) -> Fields<'n> {
+        let path = place.path.clone();
+        Fields { entries, taken: vec![false; entries.len()], known: Vec::new(), path, place }
+    }
+
+    /// The mapping of a field; none, with an issue, if it is something else. Nothing at all is an empty mapping.
+    pub(crate) fn of(cx: &mut Cx<'_>, field: &Field<'n>) -> Option<Fields<'n>> {
+        let place = field.key_place();
+        match &field.node.content {
+            _ if refuse_tag(cx, field) => None,
+            Content::Mapping(entries) => Some(Fields::new(entries, place)),
+            _ if field.node.is_null() => Some(Fields::new(&[], place)),
+            _ => {
+                field.wrong_type(cx, "a mapping");
+                None
+            }
+        }
+    }
+
+    pub(crate) fn take(&mut self, key: &'static str) -> Option<Field<'n>> {
+        self.known.push(key);
+        let index = self.entries.iter().position(|entry| entry.key.text == key)?;
+        self.taken[index] = true;
+        Some(self.field(index))
+    }
+
+    /// As [`Fields::take`]; reports a key that is not there.
+    pub(crate) fn need(&mut self, cx: &mut Cx<'_>, key: &'static str) -> Option<Field<'n>> {
+        let field = self.take(key);
+        if field.is_none() {
+            cx.error(&self.place, Code::MissingKey, missing(&self.path, key));
+        }
+        field
+    }
+
+    /// Whether a key is there, without taking it.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.entries.iter().any(|entry| entry.key.text == key)
+    }
+
+    /// Every key with its value, for mappings whose keys are the user's.
+    pub(crate) fn all(&mut self) -> Vec<Field<'n>> {
+        self.taken.fill(true);
+        (0..self.entries.len()).map(|index| self.field(index)).collect()
+    }
+
+    fn field(&self, index: usize) -> Field<'n> {
+        let Entry { key, value } = &self.entries[index];
+        Field { key: &key.text, key_span: key.span, node: value, path: child(&self.path, &key.text) }
+    }
+
+    /// Reports every key that was not taken. `what` is the mapping in words, such as "`kafka.consumer`".
+    pub(crate) fn finish(self, cx: &mut Cx<'_>, what: &str) {
+        for (entry, _) in self.entries.iter().zip(&self.taken).filter(|(_, taken)| !**taken) {
+            unknown_key(cx, &self.path, &entry.key, what, &self.known);
+        }
+    }
+}
+
+fn missing(path: &str, key: &str) -> String {
+    if path.is_empty() { format!("the flow needs `{key}`") } else { format!("`{path}` needs `{key}`") }
+}
+
+/// Reports a key that its mapping does not know.
+pub(crate) fn unknown_key(cx: &mut Cx<'_>, path: &str, key: &Key, what: &str, known: &[&str]) {
+    let message = format!("{what} has no key `{}`", key.text);
+    let hint = match nearest(&key.text, known) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("its keys are {}", list(known)),
+    };
+    cx.push(&key_place(path, key), Problem::error(Code::UnknownKey, message).hint(hint));
+}
+
+/// The candidate that a mistyped word most probably means.
+pub(crate) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+    let lower = word.to_lowercase();
+    known
+        .iter()
+        .map(|candidate| (strsim::jaro_winkler(&lower, &candidate.to_lowercase()), *candidate))
+        .filter(|(likeness, _)| *likeness >= 0.82)
+        .max_by(|one, two| one.0.total_cmp(&two.0))
+        .map(|(_, candidate)| candidate)
+}
+
+/// Words as a list for people.
+pub(crate) fn list(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+    quoted.join(", ")
+}
+
+/// The items of a list; none, with an issue, if it is no list. Items are fields without a key of their own.
+pub(crate) fn items<'n>(cx: &mut Cx<'_>, field: &Field<'n>, of: &str) -> Option<Vec<Field<'n>>> {
+    if refuse_tag(cx, field) {
+        return None;
+    }
+    let Content::Sequence(nodes) = &field.node.content else {
+        field.wrong_type(cx, &format!("a list of {of}"));
+        return None;
+    };
+    let items = nodes.iter().enumerate().map(|(index, node)| Field {
+        key: field.key,
+        key_span: node.span,
+        node,
+        path: item(&field.path, index),
+    });
+    Some(items.collect())
+}
+
+/// Tags mean nothing in the language; mostly they are text that starts with `!`.
+pub(crate) fn refuse_tag(cx: &mut Cx<'_>, field: &Field<'_>) -> bool {
+    let Some(tag) = &field.node.tag else { return false };
+    let message = format!("the tag `{tag}` means nothing here");
+    let problem = Problem::error(Code::WrongType, message).hint("text that starts with `!` needs quotes");
+    cx.push(&field.place(), problem);
+    true
+}

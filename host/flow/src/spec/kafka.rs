@@ -1,0 +1,312 @@
+//! `kafka`: consumers and producers, as written.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::cx::Cx;
+use super::fields::{Field, Fields, items};
+use super::values::{At, Text, Zero, boolean, count, millis, name, text, word};
+use crate::Mode;
+use crate::issue::Code;
+use crate::plan::{Delivery, OffsetReset, OutOfRange, Secret, Security, Tombstones};
+use crate::report::{Place, Problem};
+
+/// The whole section.
+#[derive(Debug)]
+pub(crate) struct KafkaSpec {
+    pub(crate) place: Place,
+    /// `consumer` under the empty name, and those of `consumers`.
+    pub(crate) consumers: Vec<ConsumerSpec>,
+    /// The default.
+    pub(crate) producer: Option<ProducerSpec>,
+    /// By logical output name.
+    pub(crate) producers: Vec<ProducerSpec>,
+}
+
+#[derive(Debug)]
+pub(crate) struct ConsumerSpec {
+    /// `consumer`, or the key under `consumers`.
+    pub(crate) name: String,
+    /// Whether it stands under `consumers`.
+    pub(crate) named: bool,
+    pub(crate) place: Place,
+    pub(crate) brokers: Vec<String>,
+    pub(crate) group_id: Option<Text>,
+    pub(crate) topics: Vec<Text>,
+    pub(crate) topics_place: Option<Place>,
+    pub(crate) delivery: Option<At<Delivery>>,
+    pub(crate) enable_auto_commit: Option<At<bool>>,
+    pub(crate) auto_offset_reset: OffsetReset,
+    pub(crate) offset_out_of_range: OutOfRange,
+    pub(crate) tombstones: Tombstones,
+    pub(crate) batch_size: usize,
+    pub(crate) poll_backoff: Duration,
+    pub(crate) commit_keepalive: Duration,
+    pub(crate) security: Security,
+    pub(crate) extra: Vec<ExtraSpec>,
+}
+
+impl ConsumerSpec {
+    /// The mode: a set `delivery` wins, else the deprecated switch decides.
+    pub(crate) fn delivery(&self) -> Delivery {
+        let legacy = match self.enable_auto_commit {
+            Some(At { value: false, .. }) => Delivery::AtLeastOnce,
+            _ => Delivery::AtMostOnce,
+        };
+        self.delivery.as_ref().map_or(legacy, |at| at.value)
+    }
+
+    /// Its key in the file: `kafka.consumer` or `kafka.consumers.NAME`.
+    pub(crate) fn key(&self) -> &str {
+        &self.place.path
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct ProducerSpec {
+    /// `producer`, or the key under `producers`.
+    pub(crate) name: String,
+    pub(crate) place: Place,
+    pub(crate) brokers: Vec<String>,
+    pub(crate) topic: Option<Text>,
+    pub(crate) security: Security,
+    pub(crate) compression: Option<String>,
+    pub(crate) idempotence: bool,
+    pub(crate) extra: Vec<ExtraSpec>,
+}
+
+/// A client setting that no field of ours manages.
+#[derive(Debug)]
+pub(crate) struct ExtraSpec {
+    pub(crate) key: String,
+    pub(crate) value: Text,
+    pub(crate) key_place: Place,
+}
+
+/// The settings as the plan keeps them.
+pub(crate) fn extra_map(extra: &[ExtraSpec]) -> BTreeMap<String, Secret> {
+    extra.iter().map(|setting| (setting.key.clone(), Secret(setting.value.value.clone()))).collect()
+}
+
+pub(crate) fn kafka(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<KafkaSpec> {
+    let mut fields = Fields::of(cx, field)?;
+    let mut consumers = Vec::new();
+    if let Some(field) = fields.take("consumer") {
+        consumers.extend(consumer(cx, &field, false));
+    }
+    if let Some(mut named) = fields.take("consumers").and_then(|field| Fields::of(cx, &field)) {
+        for field in named.all() {
+            consumers.extend(consumer(cx, &field, true));
+        }
+    }
+    let default = fields.take("producer").and_then(|field| producer(cx, &field));
+    let mut producers = Vec::new();
+    if let Some(mut named) = fields.take("producers").and_then(|field| Fields::of(cx, &field)) {
+        for field in named.all() {
+            producers.extend(producer(cx, &field));
+        }
+    }
+    let place = fields.place.clone();
+    fields.finish(cx, "`kafka`");
+    Some(KafkaSpec { place, consumers, producer: default, producers })
+}
+
+fn consumer(cx: &mut Cx<'_>, field: &Field<'_>, named: bool) -> Option<ConsumerSpec> {
+    let mut fields = Fields::of(cx, field)?;
+    let place = fields.place.clone();
+    let brokers = brokers(cx, &mut fields);
+    let group_id = need(cx, &mut fields, "group_id").and_then(|field| name(cx, &field));
+    let topics_field = need(cx, &mut fields, "topics");
+    let topics_place = topics_field.as_ref().map(Field::place);
+    let topics = topics_field.and_then(|field| items(cx, &field, "topics"));
+    let topics = topics.map(|list| list.iter().filter_map(|item| text(cx, item)).collect());
+    let modes = [("at_least_once", Delivery::AtLeastOnce), ("at_most_once", Delivery::AtMostOnce)];
+    let resets = [("earliest", OffsetReset::Earliest), ("latest", OffsetReset::Latest)];
+    let ranges = [("reset", OutOfRange::Reset), ("fail", OutOfRange::Fail)];
+    let tombstones = [("skip", Tombstones::Skip), ("forward", Tombstones::Forward)];
+    let mut millis_of = |key, zero, default| {
+        let field = fields.take(key);
+        field.and_then(|field| millis(cx, &field, zero)).unwrap_or(Duration::from_millis(default))
+    };
+    let poll_backoff = millis_of("poll_backoff_ms", Zero::Refused, 50);
+    let commit_keepalive = millis_of("commit_keepalive_ms", Zero::Refused, 1_800_000);
+    let delivery = fields.take("delivery").and_then(|field| word(cx, &field, &modes));
+    let spec = ConsumerSpec {
+        name: field.key.to_owned(),
+        named,
+        place,
+        brokers,
+        group_id,
+        topics: topics.unwrap_or_default(),
+        topics_place,
+        delivery,
+        enable_auto_commit: deprecated_auto_commit(cx, &mut fields),
+        auto_offset_reset: fields
+            .take("auto_offset_reset")
+            .and_then(|field| word(cx, &field, &resets))
+            .map_or(OffsetReset::Earliest, |at| at.value),
+        offset_out_of_range: fields
+            .take("offset_out_of_range")
+            .and_then(|field| word(cx, &field, &ranges))
+            .map_or(OutOfRange::Reset, |at| at.value),
+        tombstones: fields
+            .take("tombstones")
+            .and_then(|field| word(cx, &field, &tombstones))
+            .map_or(Tombstones::Skip, |at| at.value),
+        batch_size: fields.take("batch_size").and_then(|field| count(cx, &field)).unwrap_or(500),
+        poll_backoff,
+        commit_keepalive,
+        security: security(cx, &mut fields),
+        extra: extra(cx, &mut fields),
+    };
+    deprecated_poll_timeout(cx, &mut fields);
+    let what = format!("`{}`", field.path);
+    fields.finish(cx, &what);
+    Some(spec)
+}
+
+fn deprecated_auto_commit(cx: &mut Cx<'_>, fields: &mut Fields<'_>) -> Option<At<bool>> {
+    let field = fields.take("enable_auto_commit")?;
+    let at = boolean(cx, &field)?;
+    let mode = if at.value { "at_most_once" } else { "at_least_once" };
+    let problem = Problem::warning(Code::Deprecated, "`enable_auto_commit` is deprecated")
+        .hint(format!("write `delivery: {mode}`"));
+    cx.push(&field.key_place(), problem);
+    Some(at)
+}
+
+fn deprecated_poll_timeout(cx: &mut Cx<'_>, fields: &mut Fields<'_>) {
+    let Some(field) = fields.take("poll_timeout_ms") else { return };
+    if millis(cx, &field, Zero::Allowed).is_some() {
+        let problem = Problem::warning(Code::Deprecated, "`poll_timeout_ms` is deprecated and has no effect")
+            .hint("remove it; `poll_backoff_ms` bounds the sleep after an empty poll");
+        cx.push(&field.key_place(), problem);
+    }
+}
+
+fn producer(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<ProducerSpec> {
+    const COMPRESSIONS: [(&str, &str); 5] =
+        [("none", "none"), ("gzip", "gzip"), ("snappy", "snappy"), ("lz4", "lz4"), ("zstd", "zstd")];
+    let mut fields = Fields::of(cx, field)?;
+    let spec = ProducerSpec {
+        name: field.key.to_owned(),
+        place: fields.place.clone(),
+        brokers: brokers(cx, &mut fields),
+        topic: fields.take("topic").and_then(|field| name(cx, &field)),
+        security: security(cx, &mut fields),
+        compression: fields
+            .take("compression")
+            .and_then(|field| word(cx, &field, &COMPRESSIONS))
+            .map(|at| at.value.to_owned()),
+        idempotence: fields
+            .take("idempotence")
+            .and_then(|field| boolean(cx, &field))
+            .is_none_or(|at| at.value),
+        extra: extra(cx, &mut fields),
+    };
+    let what = format!("`{}`", field.path);
+    fields.finish(cx, &what);
+    Some(spec)
+}
+
+/// As [`Fields::need`], under the code of this section.
+fn need<'n>(cx: &mut Cx<'_>, fields: &mut Fields<'n>, key: &'static str) -> Option<Field<'n>> {
+    let field = fields.take(key);
+    if field.is_none() {
+        let message = format!("`{}` needs `{key}`", fields.path);
+        cx.error(&fields.place, Code::KafkaConfigInvalid, message);
+    }
+    field
+}
+
+/// Bootstrap addresses. One item may hold several with commas between, since one variable usually does.
+fn brokers(cx: &mut Cx<'_>, fields: &mut Fields<'_>) -> Vec<String> {
+    let Some(field) = need(cx, fields, "brokers") else { return Vec::new() };
+    let Some(list) = items(cx, &field, "addresses, such as `[\"localhost:9092\"]`") else {
+        return Vec::new();
+    };
+    if list.is_empty() {
+        cx.error(&field.place(), Code::KafkaConfigInvalid, format!("`{}` has no address", field.path));
+    }
+    let mut brokers = Vec::new();
+    for item in list {
+        let Some(text) = text(cx, &item) else { continue };
+        let mut addresses =
+            text.value.split(',').map(str::trim).filter(|address| !address.is_empty()).peekable();
+        if addresses.peek().is_none() {
+            cx.error(&text.place, Code::KafkaConfigInvalid, format!("`{}` is no address", text.shown));
+        }
+        brokers.extend(addresses.map(str::to_owned));
+    }
+    brokers
+}
+
+fn security(cx: &mut Cx<'_>, fields: &mut Fields<'_>) -> Security {
+    const PROTOCOLS: [(&str, &str); 4] = [
+        ("PLAINTEXT", "PLAINTEXT"),
+        ("SSL", "SSL"),
+        ("SASL_PLAINTEXT", "SASL_PLAINTEXT"),
+        ("SASL_SSL", "SASL_SSL"),
+    ];
+    const MECHANISMS: [(&str, &str); 5] = [
+        ("PLAIN", "PLAIN"),
+        ("SCRAM-SHA-256", "SCRAM-SHA-256"),
+        ("SCRAM-SHA-512", "SCRAM-SHA-512"),
+        ("GSSAPI", "GSSAPI"),
+        ("OAUTHBEARER", "OAUTHBEARER"),
+    ];
+    let Some(mut fields) = fields.take("security").and_then(|field| Fields::of(cx, &field)) else {
+        return Security::default();
+    };
+    let protocol = fields.take("protocol");
+    let mechanism = fields.take("sasl_mechanism");
+    let username = fields.take("sasl_username");
+    let password = fields.take("sasl_password");
+    for field in [&username, &password].into_iter().flatten() {
+        cx.masks.push(field.node.span);
+    }
+    let what = format!("`{}`", fields.path);
+    fields.finish(cx, &what);
+    if cx.options.mode == Mode::Dev {
+        // No client will connect; a secret that is not asked for cannot be missing, nor leak.
+        return Security::default();
+    }
+    let mut read = |field: Option<Field<'_>>| {
+        let text = text(cx, &field?)?;
+        cx.secrets.remember(&text.value);
+        Some(text.value)
+    };
+    let sasl_username = read(username);
+    let sasl_password = read(password).map(Secret);
+    Security {
+        protocol: protocol.and_then(|field| word(cx, &field, &PROTOCOLS)).map(|at| at.value.to_owned()),
+        sasl_mechanism: mechanism
+            .and_then(|field| word(cx, &field, &MECHANISMS))
+            .map(|at| at.value.to_owned()),
+        sasl_username,
+        sasl_password,
+    }
+}
+
+fn extra(cx: &mut Cx<'_>, fields: &mut Fields<'_>) -> Vec<ExtraSpec> {
+    let Some(mut fields) = fields.take("extra").and_then(|field| Fields::of(cx, &field)) else {
+        return Vec::new();
+    };
+    let mut settings = Vec::new();
+    for field in fields.all() {
+        if is_secret(field.key) {
+            cx.masks.push(field.node.span);
+        }
+        let Some(value) = text(cx, &field) else { continue };
+        if is_secret(field.key) {
+            cx.secrets.remember(&value.value);
+        }
+        settings.push(ExtraSpec { key: field.key.to_owned(), value, key_place: field.key_place() });
+    }
+    settings
+}
+
+/// Whether a client setting holds a secret, by its name.
+fn is_secret(key: &str) -> bool {
+    ["password", "secret", "pem", "token", "sasl."].iter().any(|part| key.contains(part))
+}

@@ -1,0 +1,208 @@
+//! Each node's own keys.
+//!
+//! Parts of the language that cannot run yet are read in full, so that what is wrong inside them is found, and refused
+//! at their place.
+
+use super::cx::Cx;
+use super::errors::{ErrorsSpec, errors};
+use super::exprs::{Choice, Wants, choice, expression};
+use super::fields::{Field, Fields, items};
+use super::process::{CallOptions, IntoTopic, Kind, ProcessSpec, process};
+use super::switch::{SwitchKind, label_routes, switch};
+use super::values::{Text, Zero, boolean, count, duration, millis, name, size, whole, word};
+use crate::ask::Role;
+use crate::issue::Code;
+use crate::plan::{FlushBounds, OnTrap, Timestamp};
+
+/// Reads the node whose key is `key`, with the options beside it.
+pub(super) fn node(
+    cx: &mut Cx<'_>,
+    key: &'static str,
+    field: &Field<'_>,
+    fields: &mut Fields<'_>,
+) -> (Kind, Option<ErrorsSpec>) {
+    let kind = match key {
+        "step" => call(cx, key, Role::Step, field, fields),
+        "expand" => later(cx, field, key, |cx| call(cx, key, Role::Expand, field, fields)),
+        "batch_step" => later(cx, field, key, |cx| call(cx, key, Role::BatchStep, field, fields)),
+        "batch_expand" => later(cx, field, key, |cx| call(cx, key, Role::BatchExpand, field, fields)),
+        "explode" => later(cx, field, key, |cx| call(cx, key, Role::TypedExpander, field, fields)),
+        "map" => Kind::Map(expression(cx, field, Wants::Payload)),
+        "filter" => Kind::Filter(choice(cx, field, Wants::Predicate)),
+        "collect_batch" => later(cx, field, key, |cx| collect_batch(cx, field)),
+        "for_each" => later(cx, field, key, |cx| {
+            nothing(cx, field);
+            Kind::ForEach
+        }),
+        "router" => later(cx, field, key, |cx| Kind::Router(switch(cx, field, SwitchKind::Router))),
+        "fork" => Kind::Fork(switch(cx, field, SwitchKind::Fork)),
+        "broadcast" => broadcast(cx, field),
+        "expand_routes" => later(cx, field, key, |cx| {
+            call_options(cx, fields);
+            expand_routes(cx, field)
+        }),
+        "into_topic" => into_topic(cx, field, fields),
+        "into_sink" => into_sink(cx, field, fields),
+        "drain" => {
+            nothing(cx, field);
+            Kind::Drain
+        }
+        _ => Kind::Unknown,
+    };
+    let with_errors = !matches!(key, "collect_batch" | "for_each" | "broadcast" | "drain");
+    let errors =
+        if with_errors { fields.take("errors").and_then(|field| errors(cx, &field, false)) } else { None };
+    (kind, errors)
+}
+
+/// Says that a node cannot run yet, and reads it.
+fn later(cx: &mut Cx<'_>, field: &Field<'_>, key: &str, read: impl FnOnce(&mut Cx<'_>) -> Kind) -> Kind {
+    cx.not_available(&field.key_place(), &format!("`{key}`"));
+    read(cx)
+}
+
+fn nothing(cx: &mut Cx<'_>, field: &Field<'_>) {
+    if !field.node.is_null() && Fields::of(cx, field).is_some_and(|mut fields| !fields.all().is_empty()) {
+        cx.error(&field.place(), Code::WrongType, format!("`{}` takes no value", field.key));
+    }
+}
+
+fn call(cx: &mut Cx<'_>, key: &'static str, role: Role, field: &Field<'_>, fields: &mut Fields<'_>) -> Kind {
+    let plugin = name(cx, field);
+    let options = call_options(cx, fields);
+    Kind::Call { key, role, plugin, options }
+}
+
+fn call_options(cx: &mut Cx<'_>, fields: &mut Fields<'_>) -> CallOptions {
+    const ON_TRAP: [(&str, Option<OnTrap>); 3] =
+        [("rerun", Some(OnTrap::Rerun)), ("fail_batch", Some(OnTrap::FailBatch)), ("reset", None)];
+    let timeout = fields.take("timeout").and_then(|field| duration(cx, &field));
+    retries(cx, fields);
+    if let Some(field) = fields.take("concurrency")
+        && whole(cx, &field, Zero::Refused).is_some()
+    {
+        cx.not_available(&field.key_place(), "`concurrency`");
+    }
+    if let Some(field) = fields.take("ordered")
+        && boolean(cx, &field).is_some_and(|at| !at.value)
+    {
+        cx.not_available(&field.key_place(), "`ordered: false`");
+    }
+    let on_trap = fields.take("on_trap").and_then(|field| {
+        let at = word(cx, &field, &ON_TRAP)?;
+        if at.value.is_none() {
+            cx.not_available(&at.place, "`on_trap: reset`");
+        }
+        at.value
+    });
+    CallOptions { timeout, on_trap }
+}
+
+fn retries(cx: &mut Cx<'_>, fields: &mut Fields<'_>) {
+    if let Some(field) = fields.take("retries")
+        && whole(cx, &field, Zero::Allowed).is_some()
+    {
+        cx.not_available(&field.key_place(), "`retries`");
+    }
+}
+
+fn collect_batch(cx: &mut Cx<'_>, field: &Field<'_>) -> Kind {
+    let Some(mut fields) = Fields::of(cx, field) else { return Kind::CollectBatch { key: None } };
+    if let Some(field) = fields.take("max_records") {
+        count(cx, &field);
+    }
+    if let Some(field) = fields.take("max_bytes") {
+        size(cx, &field);
+    }
+    if let Some(field) = fields.take("timeout_ms") {
+        millis(cx, &field, Zero::Refused);
+    }
+    let key = fields.take("key").map(|field| choice(cx, &field, Wants::Key));
+    fields.finish(cx, "`collect_batch`");
+    Kind::CollectBatch { key }
+}
+
+fn broadcast(cx: &mut Cx<'_>, field: &Field<'_>) -> Kind {
+    let Some(items) = items(cx, field, "processes") else { return Kind::Unknown };
+    if items.is_empty() {
+        cx.error(&field.key_place(), Code::ValueInvalid, "`broadcast` has no branches");
+    }
+    Kind::Broadcast(items.iter().filter_map(|item| process(cx, item)).collect())
+}
+
+fn expand_routes(cx: &mut Cx<'_>, field: &Field<'_>) -> Kind {
+    let Some(mut fields) = Fields::of(cx, field) else { return Kind::Unknown };
+    let plugin = fields.need(cx, "plugin").and_then(|field| name(cx, &field));
+    let routes =
+        fields.need(cx, "routes").map(|field| label_routes(cx, &field, "routes")).unwrap_or_default();
+    let default = fields.take("default").and_then(|field| process(cx, &field));
+    fields.finish(cx, "`expand_routes`");
+    Kind::ExpandRoutes { plugin, routes, default }
+}
+
+fn into_topic(cx: &mut Cx<'_>, field: &Field<'_>, fields: &mut Fields<'_>) -> Kind {
+    let output = name(cx, field);
+    let key = fields.take("key").map(|field| {
+        let key = choice(cx, &field, Wants::Key);
+        if matches!(key, Choice::Plugin(_)) {
+            cx.not_available(&field.key_place(), "`key` by a plugin");
+        }
+        key
+    });
+    let partitioner = fields.take("partitioner").and_then(|field| {
+        let plugin = partitioner(cx, &field)?;
+        cx.not_available(&field.key_place(), "`partitioner`");
+        Some(plugin)
+    });
+    if let Some(field) = fields.take("allow_repartition")
+        && boolean(cx, &field).is_some_and(|at| at.value)
+    {
+        cx.not_available(&field.key_place(), "`allow_repartition`");
+    }
+    let dlq = fields.take("dlq").and_then(|field| {
+        let output = name(cx, &field)?;
+        cx.not_available(&field.key_place(), "`dlq`");
+        Some(output)
+    });
+    let times = [("source", Timestamp::Source), ("now", Timestamp::Now)];
+    let timestamp = fields.take("timestamp").and_then(|field| word(cx, &field, &times));
+    let timestamp = timestamp.map_or(Timestamp::Source, |at| at.value);
+    Kind::IntoTopic(IntoTopic { output, key, partitioner, dlq, timestamp })
+}
+
+/// A partitioner is always a plugin: its name, or `{ plugin: NAME }` as elsewhere.
+fn partitioner(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<Text> {
+    match &field.node.content {
+        crate::reader::Content::Mapping(_) => match choice(cx, field, Wants::Key) {
+            Choice::Plugin(plugin) => Some(plugin),
+            Choice::Expr(_) | Choice::Invalid => None,
+        },
+        _ => name(cx, field),
+    }
+}
+
+fn into_sink(cx: &mut Cx<'_>, field: &Field<'_>, fields: &mut Fields<'_>) -> Kind {
+    let plugin = name(cx, field);
+    let timeout = fields.take("timeout").and_then(|field| duration(cx, &field));
+    retries(cx, fields);
+    let mut flush =
+        FlushBounds { records: 1000, bytes: 1 << 20, interval: std::time::Duration::from_secs(1) };
+    if let Some(mut bounds) = fields.take("flush").and_then(|field| Fields::of(cx, &field)) {
+        if let Some(records) = bounds.take("records").and_then(|field| count(cx, &field)) {
+            flush.records = records;
+        }
+        if let Some(bytes) = bounds.take("bytes").and_then(|field| size(cx, &field)) {
+            flush.bytes = bytes;
+        }
+        if let Some(interval) = bounds.take("interval").and_then(|field| duration(cx, &field)) {
+            flush.interval = interval;
+        }
+        bounds.finish(cx, "`flush`");
+    }
+    Kind::IntoSink { plugin, timeout, flush }
+}
+
+/// A process under a key of the user's.
+pub(super) fn labelled(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<(String, ProcessSpec)> {
+    Some((field.key.to_owned(), process(cx, field)?))
+}

@@ -1,0 +1,180 @@
+//! `plugins`: components, their configuration, bounds and grants.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::cx::Cx;
+use super::fields::{Field, Fields, items};
+use super::values::{Text, duration, name, size, text, word};
+use crate::interpolate::{has_reference, is_name};
+use crate::issue::Code;
+use crate::plan::{Allow, AllowedDir, PluginLimits, Secret};
+use crate::reader::to_json;
+use crate::report::{Place, Problem};
+
+/// One plugin as declared.
+#[derive(Debug)]
+pub(crate) struct PluginSpec {
+    pub(crate) name: String,
+    pub(crate) place: Place,
+    /// The component's file; none if it was not given or cannot be known.
+    pub(crate) component: Option<ComponentSpec>,
+    pub(crate) digest: Option<String>,
+    pub(crate) config: Value,
+    /// The configuration with its references as written.
+    pub(crate) config_written: Value,
+    pub(crate) limits: PluginLimits,
+    pub(crate) breaker: bool,
+    pub(crate) allow: Allow,
+}
+
+#[derive(Debug)]
+pub(crate) struct ComponentSpec {
+    pub(crate) path: PathBuf,
+    pub(crate) text: Text,
+}
+
+pub(crate) fn plugins(cx: &mut Cx<'_>, field: &Field<'_>) -> Vec<PluginSpec> {
+    let Some(mut fields) = Fields::of(cx, field) else { return Vec::new() };
+    fields.all().iter().filter_map(|field| plugin(cx, field)).collect()
+}
+
+fn plugin(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<PluginSpec> {
+    let mut fields = Fields::of(cx, field)?;
+    let component = fields.need(cx, "component").and_then(|field| component(cx, &field));
+    let digest = fields.take("digest").and_then(|field| digest(cx, &field));
+    let (config, config_written) =
+        fields.take("config").map_or_else(empty_config, |field| config(cx, &field));
+    let limits = fields.take("limits").map(|field| limits(cx, &field)).unwrap_or_default();
+    let breaker = fields.take("breaker").and_then(|field| word(cx, &field, &[("on", true), ("off", false)]));
+    let spec = PluginSpec {
+        name: field.key.to_owned(),
+        place: fields.place.clone(),
+        component,
+        digest,
+        config,
+        config_written,
+        limits,
+        breaker: breaker.is_none_or(|at| at.value),
+        allow: fields.take("allow").map(|field| allow(cx, &field)).unwrap_or_default(),
+    };
+    let what = format!("`{}`", field.path);
+    fields.finish(cx, &what);
+    Some(spec)
+}
+
+fn component(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<ComponentSpec> {
+    let text = name(cx, field)?;
+    if text.value.starts_with("oci://") {
+        cx.not_available(&text.place, "a component from a registry");
+        return None;
+    }
+    Some(ComponentSpec { path: cx.dir.join(&text.value), text })
+}
+
+fn digest(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<String> {
+    let text = text(cx, field).filter(|text| !text.open)?;
+    let hex = text.value.strip_prefix("sha256:").map(str::to_ascii_lowercase);
+    match hex {
+        Some(hex) if hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()) => Some(hex),
+        _ => {
+            let message = format!("`digest` takes `sha256:` and 64 hexadecimal digits, not `{}`", text.shown);
+            cx.error(&text.place, Code::ValueInvalid, message);
+            None
+        }
+    }
+}
+
+fn empty_config() -> (Value, Value) {
+    (Value::Null, Value::Null)
+}
+
+/// The configuration, resolved and as written.
+fn config(cx: &mut Cx<'_>, field: &Field<'_>) -> (Value, Value) {
+    let mut faults = Vec::new();
+    let path = field.path.clone();
+    let resolved = to_json(
+        field.node,
+        &mut |scalar, span| {
+            has_reference(&scalar.text)
+                .then(|| cx.resolve(&Place { span, path: path.clone() }, &scalar.text).value)
+        },
+        &mut faults,
+    );
+    for fault in faults.drain(..) {
+        cx.report.push_at(fault.span, &field.path, Problem::error(Code::ValueInvalid, fault.message));
+    }
+    let written = to_json(
+        field.node,
+        &mut |scalar, _| has_reference(&scalar.text).then(|| scalar.text.clone()),
+        &mut faults,
+    );
+    (resolved, written)
+}
+
+fn limits(cx: &mut Cx<'_>, field: &Field<'_>) -> PluginLimits {
+    let Some(mut fields) = Fields::of(cx, field) else { return PluginLimits::default() };
+    let limits = PluginLimits {
+        memory: fields.take("memory").and_then(|field| size(cx, &field)),
+        timeout: fields.take("timeout").and_then(|field| duration(cx, &field)),
+        lifecycle: fields.take("lifecycle").and_then(|field| duration(cx, &field)),
+        output: fields.take("output").and_then(|field| size(cx, &field)),
+        log: fields.take("log").and_then(|field| size(cx, &field)),
+    };
+    let what = format!("`{}`", field.path);
+    fields.finish(cx, &what);
+    limits
+}
+
+fn allow(cx: &mut Cx<'_>, field: &Field<'_>) -> Allow {
+    let Some(mut fields) = Fields::of(cx, field) else { return Allow::default() };
+    let mut allow = Allow::default();
+    if let Some(list) = fields.take("env").and_then(|field| items(cx, &field, "variable names")) {
+        allow.env = list.iter().filter_map(|item| granted_variable(cx, item)).collect();
+    }
+    for (key, what) in [("http", "`allow.http`"), ("tcp", "`allow.tcp`")] {
+        let Some(field) = fields.take(key) else { continue };
+        let Some(list) = items(cx, &field, "hosts with ports") else { continue };
+        let hosts: Vec<Text> = list.iter().filter_map(|item| name(cx, item)).collect();
+        if !hosts.is_empty() {
+            cx.not_available(&field.key_place(), what);
+        }
+    }
+    if let Some(list) = fields.take("dirs").and_then(|field| items(cx, &field, "folders")) {
+        allow.dirs = list.iter().filter_map(|item| dir(cx, item)).collect();
+    }
+    let what = format!("`{}`", field.path);
+    fields.finish(cx, &what);
+    allow
+}
+
+/// A variable that is granted by name. One that is not set is not passed on, and said.
+fn granted_variable(cx: &mut Cx<'_>, item: &Field<'_>) -> Option<(String, Secret)> {
+    let text = name(cx, item).filter(|text| !text.open)?;
+    if !is_name(&text.value) {
+        let message = format!("`{}` is no name of a variable", text.shown);
+        cx.error(&text.place, Code::ValueInvalid, message);
+        return None;
+    }
+    let Some(value) = cx.env.var(&text.value) else {
+        let message = format!("the variable `{}` is not set, so the plugin will not see it", text.shown);
+        cx.push(&text.place, Problem::warning(Code::VariableUnset, message));
+        return None;
+    };
+    cx.secrets.remember(&value);
+    Some((text.value, Secret(value)))
+}
+
+fn dir(cx: &mut Cx<'_>, item: &Field<'_>) -> Option<AllowedDir> {
+    let mut fields = Fields::of(cx, item)?;
+    let host = fields.need(cx, "host").and_then(|field| name(cx, &field));
+    let guest = fields.need(cx, "guest").and_then(|field| name(cx, &field));
+    let mode = fields.take("mode").map(|field| word(cx, &field, &[("ro", false), ("rw", true)]));
+    fields.finish(cx, "a granted folder");
+    Some(AllowedDir {
+        host: cx.dir.join(host?.value),
+        guest: guest?.value,
+        writable: mode.flatten().is_some_and(|at| at.value),
+    })
+}

@@ -1,0 +1,216 @@
+//! Processes and their nodes, as written.
+//!
+//! A node that cannot be understood stays in its process as [`Kind::Unknown`], so that checks of its neighbours go on
+//! and do not report what follows from it.
+
+use std::time::Duration;
+
+use super::cx::{Cx, child};
+use super::errors::ErrorsSpec;
+use super::exprs::{Choice, ExprSpec};
+use super::fields::{Field, Fields, items, nearest, unknown_key};
+use super::nodes;
+use super::switch::Switch;
+use super::values::Text;
+use crate::ask::Role;
+use crate::issue::Code;
+use crate::plan::{FlushBounds, OnTrap, Timestamp};
+use crate::reader::{Content, Entry, Scalar};
+use crate::report::{Place, Problem};
+
+/// A list of nodes.
+#[derive(Debug)]
+pub(crate) struct ProcessSpec {
+    pub(crate) nodes: Vec<NodeSpec>,
+    /// Where the list is, or the key that it belongs to.
+    pub(crate) place: Place,
+}
+
+/// One node.
+#[derive(Debug)]
+pub(crate) struct NodeSpec {
+    /// The node key's place; the path is the node's.
+    pub(crate) place: Place,
+    pub(crate) kind: Kind,
+    pub(crate) errors: Option<ErrorsSpec>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Kind {
+    /// `step`, `expand`, `batch_step`, `batch_expand` and `explode`: one call of a plugin.
+    Call {
+        key: &'static str,
+        role: Role,
+        plugin: Option<Text>,
+        options: CallOptions,
+    },
+    Map(ExprSpec),
+    Filter(Choice),
+    CollectBatch {
+        key: Option<Choice>,
+    },
+    ForEach,
+    Router(Switch),
+    Fork(Switch),
+    Broadcast(Vec<ProcessSpec>),
+    ExpandRoutes {
+        plugin: Option<Text>,
+        routes: Vec<(String, ProcessSpec)>,
+        default: Option<ProcessSpec>,
+    },
+    IntoTopic(IntoTopic),
+    IntoSink {
+        plugin: Option<Text>,
+        timeout: Option<Duration>,
+        flush: FlushBounds,
+    },
+    Drain,
+    /// Reported already.
+    Unknown,
+}
+
+/// Options of a plugin's call.
+#[derive(Debug, Default)]
+pub(crate) struct CallOptions {
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) on_trap: Option<OnTrap>,
+}
+
+#[derive(Debug)]
+pub(crate) struct IntoTopic {
+    /// The logical name; none if it was not understood.
+    pub(crate) output: Option<Text>,
+    pub(crate) key: Option<Choice>,
+    pub(crate) partitioner: Option<Text>,
+    pub(crate) dlq: Option<Text>,
+    pub(crate) timestamp: Timestamp,
+}
+
+/// Every node key.
+pub(crate) const NODE_KEYS: [&str; 15] = [
+    "step",
+    "map",
+    "expand",
+    "batch_step",
+    "batch_expand",
+    "filter",
+    "collect_batch",
+    "for_each",
+    "explode",
+    "router",
+    "fork",
+    "broadcast",
+    "expand_routes",
+    "into_topic",
+    "into_sink",
+];
+
+/// The node key that may only be a bare word or have nothing beside it.
+const DRAIN: &str = "drain";
+
+impl Kind {
+    /// Whether records end here.
+    pub(crate) fn is_terminal(&self) -> bool {
+        matches!(
+            self,
+            Kind::Fork(_)
+                | Kind::Broadcast(_)
+                | Kind::ExpandRoutes { .. }
+                | Kind::IntoTopic(_)
+                | Kind::IntoSink { .. }
+                | Kind::Drain
+        )
+    }
+}
+
+/// A process: a list of nodes.
+pub(crate) fn process(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<ProcessSpec> {
+    if let Content::Scalar(Scalar { text, .. }) = &field.node.content
+        && (text == DRAIN || text == "for_each")
+    {
+        let message = format!("`{}` takes a list of nodes, not a single word", field.key);
+        cx.push(&field.place(), Problem::error(Code::WrongType, message).hint(format!("write `[ {text} ]`")));
+        return None;
+    }
+    let items = if field.node.is_null() { Vec::new() } else { items(cx, field, "nodes")? };
+    let nodes = items.iter().map(|item| node(cx, item)).collect();
+    Some(ProcessSpec { nodes, place: field.key_place() })
+}
+
+fn node(cx: &mut Cx<'_>, item: &Field<'_>) -> NodeSpec {
+    let unknown = |place| NodeSpec { place, kind: Kind::Unknown, errors: None };
+    match &item.node.content {
+        Content::Scalar(scalar) if item.node.tag.is_none() => match scalar.text.as_str() {
+            DRAIN => NodeSpec { place: item.place(), kind: Kind::Drain, errors: None },
+            "for_each" => {
+                cx.not_available(&item.place(), "`for_each`");
+                NodeSpec { place: item.place(), kind: Kind::ForEach, errors: None }
+            }
+            word => {
+                bare_word(cx, &item.place(), word);
+                unknown(item.place())
+            }
+        },
+        Content::Mapping(entries) if item.node.tag.is_none() => match node_key(cx, item, entries) {
+            Some((key, entry)) => {
+                let place = Place { span: entry.key.span, path: item.path.clone() };
+                let mut fields = Fields::new(entries, place.clone());
+                let field = fields.take(key).unwrap_or_else(|| item.clone());
+                let (kind, errors) = nodes::node(cx, key, &field, &mut fields);
+                fields.finish(cx, &format!("`{key}`"));
+                NodeSpec { place, kind, errors }
+            }
+            None => unknown(item.place()),
+        },
+        _ => {
+            let message = format!("a node is a mapping with a node key, not {}", item.node.what());
+            cx.error(&item.place(), Code::NodeInvalid, message);
+            unknown(item.place())
+        }
+    }
+}
+
+fn bare_word(cx: &mut Cx<'_>, place: &Place, word: &str) {
+    if NODE_KEYS.contains(&word) {
+        let message = format!("`{word}` needs a value");
+        let problem = Problem::error(Code::NodeInvalid, message).hint(format!("write `{word}: …`"));
+        cx.push(place, problem);
+        return;
+    }
+    let hint = match nearest(word, &[DRAIN, "for_each"]) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "only `drain` and `for_each` may be bare words".to_owned(),
+    };
+    cx.push(place, Problem::error(Code::NodeInvalid, format!("`{word}` is no node")).hint(hint));
+}
+
+/// The one node key of a mapping.
+fn node_key<'n>(
+    cx: &mut Cx<'_>,
+    item: &Field<'n>,
+    entries: &'n [Entry],
+) -> Option<(&'static str, &'n Entry)> {
+    let known = || NODE_KEYS.iter().chain([&DRAIN]).copied();
+    let mut found =
+        entries.iter().filter_map(|entry| known().find(|key| *key == entry.key.text).map(|key| (key, entry)));
+    let first = found.next();
+    let second = found.next();
+    if let (Some((first, _)), Some((second, entry))) = (first, second) {
+        let message = format!("one node has both `{first}` and `{second}`");
+        let place = Place { span: entry.key.span, path: child(&item.path, second) };
+        let problem = Problem::error(Code::NodeInvalid, message)
+            .hint(format!("make `- {second}: …` a node of its own"));
+        cx.push(&place, problem);
+        return None;
+    }
+    if first.is_some() {
+        return first;
+    }
+    let candidates: Vec<&str> = known().collect();
+    let mistyped = entries.iter().find(|entry| nearest(&entry.key.text, &candidates).is_some());
+    match mistyped.or(entries.first()) {
+        Some(entry) => unknown_key(cx, &item.path, &entry.key, "a node", &candidates),
+        None => cx.error(&item.place(), Code::NodeInvalid, "a node needs a node key, and this one is empty"),
+    }
+    None
+}
