@@ -44,13 +44,7 @@ impl Fixture for RealKafka<'_> {
         self.space.broker().write(topic, written(partition, records)).expect("records are written");
     }
 
-    fn produce_in_transaction(
-        &self,
-        topic: &str,
-        partition: i32,
-        records: &[memory::Record],
-        commit: bool,
-    ) {
+    fn produce_in_transaction(&self, topic: &str, partition: i32, records: &[memory::Record], commit: bool) {
         let outcome = if commit { Outcome::Commit } else { Outcome::Abort };
         let broker = self.space.broker();
         broker.write_in_transaction(topic, written(partition, records), outcome).expect("it ends as asked");

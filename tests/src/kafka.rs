@@ -8,7 +8,7 @@ mod write;
 pub use broker::{Broker, shared};
 pub use read::{Reader, Row};
 pub use space::Space;
-pub use write::{Outcome, Record};
+pub use write::{Outcome, Pen, Record};
 
 use std::time::Duration;
 

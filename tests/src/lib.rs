@@ -3,6 +3,7 @@
 //! Invariants: names that a test uses on a broker carry a random prefix and are removed with it, so that tests run side
 //! by side and on anyone's broker; nothing sleeps where it can wait for an event, and every wait has a deadline.
 
+pub mod drill;
 pub mod guests;
 pub mod host;
 pub mod kafka;

@@ -122,6 +122,11 @@ impl Host {
         self.log.so_far()
     }
 
+    /// The log so far, as text.
+    pub fn log_text(&self) -> String {
+        text(&self.log.so_far())
+    }
+
     /// The process's id.
     pub fn pid(&self) -> u32 {
         self.child.id()

@@ -75,15 +75,73 @@ pub enum Outcome {
     Abort,
 }
 
+/// Writes records to one topic, in order.
+pub struct Pen {
+    producer: ThreadedProducer<Acks>,
+    topic: String,
+    written: usize,
+}
+
+impl Pen {
+    /// Hands a record to the client; [`Pen::finish`] says whether the broker took it.
+    ///
+    /// # Errors
+    /// If the client refuses it.
+    pub fn write(&mut self, record: &Record) -> Result<()> {
+        let headers = record.headers.iter().fold(OwnedHeaders::new(), |headers, (name, value)| {
+            headers.insert(Header { key: name, value: value.as_ref() })
+        });
+        let mut message =
+            BaseRecord::<[u8], [u8], usize>::with_opaque_to(&self.topic, self.written).headers(headers);
+        message.partition = record.partition;
+        message.key = record.key.as_deref();
+        message.payload = record.payload.as_deref();
+        message.timestamp = record.timestamp_ms;
+        while let Err((error, back)) = self.producer.send(message) {
+            let full = matches!(error, KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull));
+            if !full {
+                return Err(error)
+                    .with_context(|| format!("{}: cannot write record {}", self.topic, self.written));
+            }
+            message = back;
+            self.producer.flush(REQUEST)?;
+        }
+        self.written += 1;
+        Ok(())
+    }
+
+    /// Waits for the acknowledgements of all records since the last call. Returns partition and offset of each.
+    ///
+    /// # Errors
+    /// The first refusal, or that some were not answered in time.
+    pub fn finish(&mut self) -> Result<Vec<(i32, i64)>> {
+        let (topic, written) = (&self.topic, std::mem::take(&mut self.written));
+        self.producer
+            .flush(PATIENCE)
+            .with_context(|| format!("{topic}: not all records were acknowledged"))?;
+        let acks = self.producer.context().acks.lock().map(|mut acks| std::mem::take(&mut *acks));
+        let acks = acks.map_err(|_| anyhow!("a callback of the client panicked"))?;
+        ensure!(acks.len() == written, "{topic}: {} of {written} records were acknowledged", acks.len());
+        let mut places = vec![(-1, -1); written];
+        for (index, ack) in acks {
+            match ack {
+                Ok(place) => places[index] = place,
+                Err(error) => bail!("{topic}: record {index} was refused: {error}"),
+            }
+        }
+        Ok(places)
+    }
+}
+
 impl Broker {
     /// Writes records in order and waits until the broker has them all. Returns partition and offset of each.
     ///
     /// # Errors
     /// The first refusal.
     pub fn write(&self, topic: &str, records: impl IntoIterator<Item = Record>) -> Result<Vec<(i32, i64)>> {
-        let producer = self.producer(&[])?;
-        let places = send_all(&producer, topic, records)?;
-        Ok(places)
+        let mut pen = self.pen(topic)?;
+        records.into_iter().try_for_each(|record| pen.write(&record))?;
+        pen.finish()
     }
 
     /// Writes records in one transaction, which leaves a control record behind in each partition that it touched.
@@ -96,72 +154,42 @@ impl Broker {
         records: impl IntoIterator<Item = Record>,
         outcome: Outcome,
     ) -> Result<Vec<(i32, i64)>> {
-        let producer = self.producer(&[("transactional.id", &format!("{topic}-writer"))])?;
-        producer.init_transactions(PATIENCE).context("cannot begin with transactions")?;
-        producer.begin_transaction()?;
-        let places = send_all(&producer, topic, records)?;
+        let mut pen = self.pen_with(topic, &[("transactional.id", &format!("{topic}-writer"))])?;
+        pen.producer.init_transactions(PATIENCE).context("cannot begin with transactions")?;
+        pen.producer.begin_transaction()?;
+        records.into_iter().try_for_each(|record| pen.write(&record))?;
+        let places = pen.finish()?;
         match outcome {
-            Outcome::Commit => producer.commit_transaction(PATIENCE)?,
-            Outcome::Abort => producer.abort_transaction(PATIENCE)?,
+            Outcome::Commit => pen.producer.commit_transaction(PATIENCE)?,
+            Outcome::Abort => pen.producer.abort_transaction(PATIENCE)?,
         }
         Ok(places)
     }
 
-    fn producer(&self, more: &[(&str, &str)]) -> Result<ThreadedProducer<Acks>> {
+    /// For writing a topic little by little.
+    ///
+    /// # Errors
+    /// If no client can be made.
+    pub fn pen(&self, topic: &str) -> Result<Pen> {
+        self.pen_with(topic, &[])
+    }
+
+    fn pen_with(&self, topic: &str, more: &[(&str, &str)]) -> Result<Pen> {
         let mut config: ClientConfig = self.client();
         config
             .set("enable.idempotence", "true")
             .set("linger.ms", "2")
+            // A broker that is killed and started again is an outage, not a failure.
+            .set("message.timeout.ms", "0")
             // The largest record of a test is judged by the broker, not by the client.
             .set("message.max.bytes", "20000000")
             .set("partitioner", "murmur2_random");
         for (key, value) in more {
             config.set(*key, *value);
         }
-        config.create_with_context(Acks::default()).context("cannot make a producer")
+        let producer = config.create_with_context(Acks::default()).context("cannot make a producer")?;
+        Ok(Pen { producer, topic: topic.to_owned(), written: 0 })
     }
-}
-
-/// Sends all and waits for the acknowledgements. (partition, offset) in the order of the records.
-fn send_all(
-    producer: &ThreadedProducer<Acks>,
-    topic: &str,
-    records: impl IntoIterator<Item = Record>,
-) -> Result<Vec<(i32, i64)>> {
-    let mut count = 0;
-    for record in records {
-        let headers = record.headers.iter().fold(OwnedHeaders::new(), |headers, (name, value)| {
-            headers.insert(Header { key: name, value: value.as_ref() })
-        });
-        let mut message = BaseRecord::<[u8], [u8], usize>::with_opaque_to(topic, count).headers(headers);
-        message.partition = record.partition;
-        message.key = record.key.as_deref();
-        message.payload = record.payload.as_deref();
-        message.timestamp = record.timestamp_ms;
-        loop {
-            match producer.send(message) {
-                Ok(()) => break,
-                Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), back)) => {
-                    message = back;
-                    producer.flush(REQUEST)?;
-                }
-                Err((error, _)) => return Err(error).with_context(|| format!("cannot write record {count}")),
-            }
-        }
-        count += 1;
-    }
-    producer.flush(PATIENCE).with_context(|| format!("{topic}: not all records were acknowledged"))?;
-    let acks =
-        std::mem::take(&mut *producer.context().acks.lock().map_err(|_| anyhow!("a callback panicked"))?);
-    ensure!(acks.len() == count, "{topic}: {} of {count} records were acknowledged", acks.len());
-    let mut places = vec![(-1, -1); count];
-    for (index, ack) in acks {
-        match ack {
-            Ok(place) => places[index] = place,
-            Err(error) => bail!("{topic}: record {index} was refused: {error}"),
-        }
-    }
-    Ok(places)
 }
 
 /// The broker's answer for the record of an index: its place, or the refusal.

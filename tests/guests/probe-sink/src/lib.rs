@@ -98,6 +98,9 @@ impl setup::Guest for Probe {
         if let Some(why) = config.refuse {
             return Err(why);
         }
+        if let Some(folder) = &config.folder {
+            end_torn_line(&format!("{folder}/{}.jsonl", context::worker())).map_err(|e| format!("{folder}: {e}"))?;
+        }
         STATE.with_borrow_mut(|state| state.config = config);
         Ok(())
     }
@@ -236,6 +239,14 @@ fn line(message: &Message, payload: &str) -> String {
         "payload": payload,
     });
     format!("{line}\n")
+}
+
+/// A host that was killed may have left a part of a line, of records that were never completed.
+fn end_torn_line(path: &str) -> std::io::Result<()> {
+    match std::fs::read(path) {
+        Ok(bytes) if bytes.last().is_some_and(|last| *last != b'\n') => append(path, "\n"),
+        _ => Ok(()),
+    }
 }
 
 fn append(path: &str, text: &str) -> std::io::Result<()> {

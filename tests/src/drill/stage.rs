@@ -1,0 +1,113 @@
+//! What a drill runs in: topics, a group, and a flow that sends every record through a component, to a topic and to a
+//! sink.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use super::account::Sighting;
+use crate::guests::component;
+use crate::host::{Ended, Folder, Host};
+use crate::kafka::{Broker, Space};
+
+pub(super) struct Stage<'a> {
+    pub(super) broker: &'a Broker,
+    pub(super) input: String,
+    pub(super) output: String,
+    pub(super) partitions: u32,
+    folder: Folder,
+    group: String,
+    workers: u32,
+    /// What is on the broker is removed with it.
+    _space: Space<'a>,
+}
+
+impl<'a> Stage<'a> {
+    pub(super) fn new(broker: &'a Broker, partitions: u32, workers: u32) -> Result<Self> {
+        let space = broker.space();
+        let count = i32::try_from(partitions)?;
+        let (input, output) = (space.topic("in", count)?, space.topic("out", count)?);
+        let group = space.group("drill");
+        let folder = Folder::new()?;
+        folder.make("kept")?;
+        let (step, sink) = (component("nop-column-step")?, component("probe-sink")?);
+        folder.write("flow.yaml", flow(broker.address(), &group, &input, &output, &step, &sink))?;
+        Ok(Self { broker, input, output, partitions, folder, group, workers, _space: space })
+    }
+
+    /// Starts the host on the flow.
+    pub(super) fn start(&self) -> Result<Host> {
+        let (workers, cache) = (self.workers.to_string(), self.folder.join("cache"));
+        let arguments = ["run", "flow.yaml", "-w", &workers, "--cache-dir", &cache.to_string_lossy()];
+        Host::start(self.folder.path(), arguments)
+    }
+
+    /// The committed offset of each partition; 0 where there is none.
+    pub(super) fn committed(&self) -> Result<Vec<u64>> {
+        let committed = self.broker.committed(&self.group, &self.input)?;
+        let of = |partition: u32| committed.get(&(partition as i32)).map_or(0, |offset| *offset as u64);
+        Ok((0..self.partitions).map(of).collect())
+    }
+
+    /// How many records the output has once nothing more is being appended: what a dead client had sent may still be
+    /// in the broker's buffers.
+    pub(super) fn settled_output(&self) -> Result<usize> {
+        let count = || Ok::<_, anyhow::Error>(self.broker.ends(&self.output)?.values().sum::<i64>());
+        let mut last = count()?;
+        loop {
+            std::thread::sleep(Duration::from_millis(100));
+            let now = count()?;
+            if now == last {
+                return Ok(usize::try_from(now)?);
+            }
+            last = now;
+        }
+    }
+
+    /// Waits until everything that was written is committed, and ends the host.
+    pub(super) fn finish(&self, host: Host, written: &[u64]) -> Result<Ended> {
+        let ends: Vec<(i32, i64)> = (0..).zip(written.iter().map(|count| *count as i64)).collect();
+        if let Err(error) = self.broker.await_committed(&self.group, &self.input, &ends) {
+            bail!("{error:#}\nThe host logged:\n{}", host.kill()?.log_text());
+        }
+        let ended = host.stop()?;
+        ended.expect_status(0)?;
+        Ok(ended)
+    }
+
+    /// What the sink has made durable, in the order of its files. Each worker has one, and a partition one worker.
+    pub(super) fn kept(&self) -> Result<Vec<Sighting>> {
+        let lines = self.folder.lines("kept", ".jsonl")?;
+        // A line that a kill has torn is of records that were not completed; they come again.
+        Ok(lines.iter().filter_map(|line| Sighting::from_sink_line(line)).collect())
+    }
+}
+
+fn flow(brokers: &str, group: &str, input: &str, output: &str, step: &Path, sink: &Path) -> String {
+    let (step, sink) = (step.display(), sink.display());
+    format!(
+        r#"
+name: drill
+kafka:
+  consumer:
+    brokers: ["{brokers}"]
+    group_id: {group}
+    topics: [{input}]
+    delivery: at_least_once
+    auto_offset_reset: earliest
+  producer: {{ brokers: ["{brokers}"] }}
+plugins:
+  step: {{ component: {step} }}
+  keep:
+    component: {sink}
+    config: {{ complete: flush, folder: /kept }}
+    allow: {{ dirs: [{{ host: kept, guest: /kept, mode: rw }}] }}
+process:
+  - step: step
+  - broadcast:
+      - [ {{ into_topic: {output} }} ]
+      - [ {{ into_sink: keep, flush: {{ records: 500, interval: 100ms }} }} ]
+"#
+    )
+}
