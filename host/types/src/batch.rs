@@ -220,6 +220,12 @@ impl BatchBuilder {
         self.source.offset(row)
     }
 
+    /// The bytes of a row's payload and key. Panics when there is no such row.
+    #[must_use]
+    pub fn row_bytes(&self, row: usize) -> usize {
+        self.payload.row_bytes(row) + self.key.row_bytes(row)
+    }
+
     /// The batch so far; the builder is empty afterwards.
     pub fn finish(&mut self) -> Batch {
         let rows = u32::try_from(self.len()).expect("a batch holds less than 2^32 rows");

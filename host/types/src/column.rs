@@ -201,6 +201,12 @@ impl BytesBuilder {
         self.values.len()
     }
 
+    /// The bytes of a row. Panics when there is no such row.
+    #[must_use]
+    pub fn row_bytes(&self, row: usize) -> usize {
+        (self.offsets[row + 1] - self.offsets[row]) as usize
+    }
+
     /// Appends a row. Panics when the column would pass 2 GiB; callers bound batches far below that.
     pub fn push(&mut self, value: Option<&[u8]>) {
         let row = self.len();

@@ -1,0 +1,181 @@
+//! From a plan to workers that can start: everything that may be refused, and all that may block, before the first
+//! record.
+//!
+//! In order: plugins are loaded and started once for each node and worker; topics are looked up, inputs and outputs;
+//! the group's offsets are fetched; each partition gets its start. Each phase reports all it finds, and the next begins
+//! only when there is nothing to report.
+
+mod plugins;
+mod positions;
+mod topics;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use loom_delivery::{Accounts, CommitSchedule};
+use loom_flow::Plan;
+use loom_flow::expr::PayloadCache;
+use loom_flow::plan::Delivery;
+use loom_kafka::{Assigned, Broker};
+use loom_plugin::PluginHost;
+use loom_types::{BatchBuilder, Moment, PartitionId, WorkerIndex};
+
+use crate::Options;
+use crate::clock::{Clock, SystemClock};
+use crate::engine::{self, Seed};
+use crate::failure::{AssemblyError, Failure};
+use crate::nodes::{Flow, Graph, Shared, lower};
+use crate::outputs::Outputs;
+use crate::settings::output_settings;
+use crate::stop::Stop;
+use crate::summary::{Counters, Outcome};
+use crate::worker::{Bounds, Partition, Parts, Worker};
+
+pub(crate) use positions::Position;
+
+/// A flow that is ready to run.
+pub struct Assembled {
+    plan: Arc<Plan>,
+    broker: Arc<dyn Broker>,
+    options: Options,
+    stop: Stop,
+    graphs: Vec<Graph>,
+    positions: Vec<Position>,
+    start: Instant,
+}
+
+/// Pairs a plan with this runtime. Blocks up to the plan's `startup_timeout` while brokers or the coordinator cannot
+/// answer; `stop` cuts that short.
+pub fn assemble(
+    plan: Arc<Plan>,
+    broker: Arc<dyn Broker>,
+    plugins: &PluginHost,
+    options: Options,
+    stop: &Stop,
+) -> Result<Assembled, Vec<AssemblyError>> {
+    let start = Instant::now();
+    let options = Options { workers: options.workers.max(1), ..options };
+    let loaded = plugins::load(&plan, plugins)?;
+    let mut graphs = Vec::new();
+    for worker in 0..options.workers {
+        let graph = lower(&plan, &loaded, WorkerIndex(worker as u32));
+        graphs
+            .push(graph.map_err(|refusals| refusals.into_iter().map(plugins::refused).collect::<Vec<_>>())?);
+    }
+    let mut patience = topics::Patience::new(plan.runtime.startup_timeout, stop.clone());
+    let partitions = topics::look_up(&plan, &*broker, &mut patience)?;
+    let positions = positions::choose(&plan, &*broker, partitions, &mut patience)?;
+    Ok(Assembled { plan, broker, options, stop: stop.clone(), graphs, positions, start })
+}
+
+impl Assembled {
+    /// Runs until the flow is stopped, fails, or ends with its input. Every client and plugin is closed when it returns.
+    #[must_use]
+    pub fn run(self) -> Outcome {
+        let workers = self.graphs.len();
+        let total = self.positions.len();
+        let mut shares: Vec<Vec<Position>> = (0..workers).map(|_| Vec::new()).collect();
+        for (index, position) in self.positions.into_iter().enumerate() {
+            shares[index % workers].push(position);
+        }
+        let bounds = Bounds {
+            records: (self.plan.runtime.max_outstanding_records / total.max(1)).max(1),
+            bytes: (self.plan.runtime.max_outstanding_bytes / total.max(1) as u64).max(1),
+        };
+        let seeds = self.graphs.into_iter().zip(shares).enumerate().map(|(index, (graph, share))| {
+            let (plan, broker) = (self.plan.clone(), self.broker.clone());
+            let (options, stop) = (self.options.clone(), self.stop.clone());
+            let bell = self.stop.bell();
+            let waker = bell.waker();
+            let worker = WorkerIndex(index as u32);
+            let build = move |clock: Box<dyn Clock>| {
+                let ground =
+                    Ground { plan, broker, worker, graph, share, total, bounds, options, stop, waker };
+                ground
+                    .build(clock)
+                    .map_err(|error| Failure::new(format!("worker {worker} cannot start: {error}")))
+            };
+            Seed { bell, clock: Box::new(SystemClock::since(self.start)), build: Box::new(build) }
+        });
+        let mut outcome = engine::run(seeds.collect(), &self.stop);
+        outcome.summary.flow = self.plan.name.clone();
+        outcome
+    }
+}
+
+/// What a worker is built on, on its own thread.
+struct Ground {
+    plan: Arc<Plan>,
+    broker: Arc<dyn Broker>,
+    worker: WorkerIndex,
+    graph: Graph,
+    share: Vec<Position>,
+    total: usize,
+    bounds: Bounds,
+    options: Options,
+    stop: Stop,
+    waker: loom_kafka::Waker,
+}
+
+impl Ground {
+    fn build(self, clock: Box<dyn Clock>) -> Result<Worker, loom_kafka::KafkaError> {
+        let plan = self.plan;
+        let tracked = plan.consumer.delivery == Delivery::AtLeastOnce;
+        let mut accounts = if tracked { Accounts::tracked() } else { Accounts::untracked() };
+        let mut commits = CommitSchedule::new(plan.runtime.commit_interval);
+        let mut partitions = Vec::new();
+        let mut assigned = Vec::new();
+        for position in self.share {
+            let id: PartitionId = accounts.add_partition(position.start.position, position.start.floor);
+            commits.add_partition(position.committed);
+            assigned.push(Assigned {
+                id,
+                partition: position.partition.clone(),
+                topic: position.topic,
+                start: position.start.position,
+            });
+            partitions.push(Partition {
+                name: position.partition,
+                ready: true,
+                commit_first: tracked && position.start.commit_first,
+                at_end: false,
+            });
+        }
+        let reader = self.broker.reader(assigned, self.total, self.waker.clone())?;
+        let outputs = self.graph.outputs.settings(&output_settings(&plan.outputs));
+        let writer = self.broker.writer(&outputs, self.waker)?;
+        let topics: Arc<[Arc<str>]> = plan.consumer.topics.clone().into();
+        let shared = Shared {
+            worker: self.worker,
+            accounts,
+            cache: PayloadCache::new(),
+            counters: Counters::default(),
+            now: Moment::START,
+            wall_ms: 0,
+            random: 0.0,
+            failures: Vec::new(),
+            env: plan.env.clone(),
+            plan,
+        };
+        let flow = Flow {
+            nodes: self.graph.nodes,
+            entry: self.graph.entry,
+            routes: self.graph.routes,
+            shared,
+            outputs: Outputs::new(self.graph.outputs, writer),
+        };
+        Ok(Worker::new(Parts {
+            flow,
+            broker: self.broker,
+            source: reader.source,
+            offsets: reader.offsets,
+            commits,
+            partitions,
+            bounds: self.bounds,
+            builder: BatchBuilder::new(topics),
+            clock,
+            stop: self.stop,
+            options: self.options,
+        }))
+    }
+}

@@ -1,0 +1,112 @@
+//! Plugins are loaded and paired with the nodes that use them.
+
+use loom_flow::Plan;
+use loom_flow::plan::{Delivery, Fork, NodeKind, PluginPlan, ProcessPlan};
+use loom_plugin::{DirGrant, DirMode, Grants, Limits, Plugin, PluginHost, PluginSpec, StartError};
+
+use crate::failure::{AssemblyError, Status};
+use crate::nodes::{Loaded, Refusal};
+
+/// Loads every plugin, and refuses sinks that cannot confirm what they write; all problems together.
+pub(super) fn load(plan: &Plan, host: &PluginHost) -> Result<Loaded, Vec<AssemblyError>> {
+    let mut loaded = Vec::new();
+    let mut errors = Vec::new();
+    for plugin in &plan.plugins {
+        match host.load(&spec(plugin)) {
+            Ok(plugin) => loaded.push(plugin),
+            Err(error) => errors.push(AssemblyError {
+                status: if error.is_bad_file() { Status::Flow } else { Status::Runtime },
+                code: Some("PLUGIN_LOAD_FAILED"),
+                message: error.to_string(),
+            }),
+        }
+    }
+    if errors.is_empty() && plan.consumer.delivery == Delivery::AtLeastOnce {
+        for_each_process(plan, &mut |process| untracked_sinks(plan, &loaded, process, &mut errors));
+    }
+    if errors.is_empty() { Ok(loaded) } else { Err(errors) }
+}
+
+/// A node's plugin did not start.
+pub(super) fn refused(refusal: Refusal) -> AssemblyError {
+    let code = match refusal.error {
+        StartError::RoleMissing { .. } => "PLUGIN_ROLE_MISSING",
+        StartError::Refused { .. } => "PLUGIN_CONFIG_INVALID",
+        StartError::Trap { .. } | StartError::Timeout { .. } | StartError::Grant { .. } => {
+            "PLUGIN_LOAD_FAILED"
+        }
+    };
+    AssemblyError::refused(code, format!("{}: {}", refusal.node, refusal.error))
+}
+
+fn spec(plugin: &PluginPlan) -> PluginSpec {
+    let defaults = Limits::default();
+    let limits = &plugin.limits;
+    PluginSpec {
+        name: plugin.name.to_string(),
+        path: plugin.component.clone(),
+        digest: plugin.digest.clone(),
+        config: plugin.config.clone(),
+        limits: Limits {
+            memory: limits.memory.unwrap_or(defaults.memory),
+            timeout: limits.timeout.unwrap_or(defaults.timeout),
+            lifecycle: limits.lifecycle.unwrap_or(defaults.lifecycle),
+            output: limits.output.unwrap_or(defaults.output),
+            log: limits.log.unwrap_or(defaults.log),
+        },
+        grants: Grants {
+            env: plugin.allow.env.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect(),
+            dirs: plugin
+                .allow
+                .dirs
+                .iter()
+                .map(|dir| DirGrant {
+                    host: dir.host.clone(),
+                    guest: dir.guest.clone(),
+                    mode: if dir.writable { DirMode::ReadWrite } else { DirMode::ReadOnly },
+                })
+                .collect(),
+        },
+    }
+}
+
+/// A sink that does not confirm what it writes could lose records: `bind-commit-tracker` is how it confirms.
+fn untracked_sinks(plan: &Plan, loaded: &[Plugin], process: &ProcessPlan, errors: &mut Vec<AssemblyError>) {
+    for node in &process.nodes {
+        let NodeKind::IntoSink { plugin, .. } = node.kind else { continue };
+        let roles = &loaded[plugin.0].facts().roles;
+        if roles.sink && !roles.tracked {
+            errors.push(AssemblyError::refused(
+                "SINK_UNTRACKED",
+                format!(
+                    "{}: sink {} ({}) does not export `bind-commit-tracker`, so it cannot confirm what it writes; under \
+                     `delivery: at_least_once` it is refused",
+                    node.path,
+                    plan.plugins[plugin.0].name,
+                    plan.plugins[plugin.0].component.display(),
+                ),
+            ));
+        }
+    }
+}
+
+/// Visits the main process, every error route, and every process nested in them.
+fn for_each_process(plan: &Plan, visit: &mut dyn FnMut(&ProcessPlan)) {
+    fn descend(process: &ProcessPlan, visit: &mut dyn FnMut(&ProcessPlan)) {
+        visit(process);
+        for node in &process.nodes {
+            match &node.kind {
+                NodeKind::Fork(Fork::When { branches, default }) => {
+                    branches.iter().map(|(_, branch)| branch).chain(default).for_each(|p| descend(p, visit));
+                }
+                NodeKind::Fork(Fork::By { branches, default, .. }) => {
+                    branches.iter().map(|(_, branch)| branch).chain(default).for_each(|p| descend(p, visit));
+                }
+                NodeKind::Broadcast(branches) => branches.iter().for_each(|p| descend(p, visit)),
+                _ => {}
+            }
+        }
+    }
+    descend(&plan.process, visit);
+    plan.routes.iter().for_each(|route| descend(&route.process, visit));
+}

@@ -1,0 +1,150 @@
+//! Every input and output topic must exist before a record flows; asking never creates one.
+
+use std::time::{Duration, Instant};
+
+use loom_delivery::Backoff;
+use loom_flow::Plan;
+use loom_kafka::{Broker, KafkaError, Kind};
+use loom_types::TopicPartition;
+
+use crate::failure::AssemblyError;
+use crate::settings::output_settings;
+use crate::stop::Stop;
+
+/// The first and the longest wait between two questions to a broker that cannot answer yet.
+const WAITS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+
+/// How long a broker, or a coordinator, may leave questions unanswered at a start.
+pub(super) struct Patience {
+    deadline: Instant,
+    timeout: Duration,
+    stop: Stop,
+    random: fastrand::Rng,
+}
+
+impl Patience {
+    pub(super) fn new(timeout: Duration, stop: Stop) -> Self {
+        Patience { deadline: Instant::now() + timeout, timeout, stop, random: fastrand::Rng::new() }
+    }
+
+    /// What is left for one question.
+    pub(super) fn left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
+    }
+
+    /// Asks until there is an answer, while errors are such that another attempt may get one; `what` names the question
+    /// in the log. Other errors end it at once.
+    pub(super) fn ask<T>(
+        &mut self,
+        what: &str,
+        mut question: impl FnMut(Duration) -> Result<T, KafkaError>,
+    ) -> Result<T, AssemblyError> {
+        let mut backoff = Backoff::new(WAITS.0, WAITS.1);
+        loop {
+            let error = match question(self.left().min(Duration::from_secs(10))) {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            if self.stop.is_requested() {
+                return Err(AssemblyError::failed(format!("stopped while {what}: {error}")));
+            }
+            if !matches!(error.kind, Kind::Coordinator | Kind::Transient) {
+                return Err(AssemblyError::failed(format!("{what} failed: {error}")));
+            }
+            let wait = backoff.failed(self.random.f64());
+            if Instant::now() + wait >= self.deadline {
+                return Err(AssemblyError::failed(format!(
+                    "{what} failed for {:?} (runtime.startup_timeout), {} attempts: {error}",
+                    self.timeout,
+                    backoff.attempts()
+                )));
+            }
+            tracing::info!(attempt = backoff.attempts(), wait_ms = wait.as_millis() as u64, reason = %error, "{what}: trying again");
+            self.sleep(wait);
+        }
+    }
+
+    /// Sleeps, in pieces, so that a stop is not kept waiting.
+    fn sleep(&self, wait: Duration) {
+        let until = Instant::now() + wait;
+        while !self.stop.is_requested() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            std::thread::sleep(left.min(Duration::from_millis(50)));
+        }
+    }
+}
+
+/// Looks all topics up; the partitions of the inputs, each with its topic's index.
+pub(super) fn look_up(
+    plan: &Plan,
+    broker: &dyn Broker,
+    patience: &mut Patience,
+) -> Result<Vec<(u16, TopicPartition)>, Vec<AssemblyError>> {
+    let names: Vec<&str> = plan.consumer.topics.iter().map(|topic| &**topic).collect();
+    let brokers = plan.consumer.brokers.join(", ");
+    let what = format!("asking {brokers} (kafka.{}.brokers) about its topics", plan.consumer.name);
+    let inputs = patience
+        .ask(&what, |timeout| settled(broker.topics(&names, timeout)?))
+        .map_err(|error| vec![error])?;
+    let outputs = output_settings(&plan.outputs);
+    let what = "asking the producers' brokers about the output topics";
+    let written = patience
+        .ask(what, |timeout| settled(broker.output_topics(&outputs, timeout)?))
+        .map_err(|error| vec![error])?;
+
+    let mut errors = Vec::new();
+    let mut known: Option<Vec<String>> = None;
+    let mut refuse = |topic: &str, role: String, error: &KafkaError| {
+        let known =
+            known.get_or_insert_with(|| broker.topic_names(Duration::from_secs(5)).unwrap_or_default());
+        errors.push(missing(topic, &role, error, known));
+    };
+    let mut partitions = Vec::new();
+    for (index, (topic, info)) in plan.consumer.topics.iter().zip(&inputs).enumerate() {
+        match info {
+            Ok(info) => {
+                for partition in 0..info.partitions {
+                    partitions.push((index as u16, TopicPartition::new(topic.clone(), partition)));
+                }
+            }
+            Err(error) => refuse(topic, format!("input topic (kafka.{}.topics)", plan.consumer.name), error),
+        }
+    }
+    for (output, info) in plan.outputs.iter().zip(&written) {
+        if let Err(error) = info {
+            refuse(&output.topic, format!("topic of output `{}`", output.name), error);
+        }
+    }
+    if errors.is_empty() { Ok(partitions) } else { Err(errors) }
+}
+
+type Infos = Vec<Result<loom_kafka::TopicInfo, KafkaError>>;
+
+/// Answers in which a topic's own error may pass count as no answer.
+fn settled(infos: Infos) -> Result<Infos, KafkaError> {
+    let passing = infos.iter().find_map(|info| {
+        info.as_ref().err().filter(|error| matches!(error.kind, Kind::Transient | Kind::Coordinator))
+    });
+    match passing {
+        Some(error) => Err(error.clone()),
+        None => Ok(infos),
+    }
+}
+
+fn missing(topic: &str, role: &str, error: &KafkaError, known: &[String]) -> AssemblyError {
+    if error.kind != Kind::UnknownTopic {
+        return AssemblyError::failed(format!("{role} {topic} cannot be used: {error}"));
+    }
+    let mut near: Vec<(f64, &String)> = known
+        .iter()
+        .map(|name| (strsim::jaro_winkler(topic, name), name))
+        .filter(|(score, _)| *score > 0.8)
+        .collect();
+    near.sort_by(|one, two| two.0.total_cmp(&one.0));
+    let near: Vec<&str> = near.iter().take(3).map(|(_, name)| name.as_str()).collect();
+    let hint = if near.is_empty() { String::new() } else { format!("; did you mean {}?", near.join(" or ")) };
+    AssemblyError::failed(format!("{role} {topic} does not exist{hint} (loom-host never creates topics)"))
+}

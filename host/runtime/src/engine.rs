@@ -1,0 +1,114 @@
+//! Drives workers on timely's threads.
+//!
+//! Each worker is one timely operator without inputs: it is scheduled when its bell was rung or its deadline came, does
+//! one step, and says when it wants the next. Nothing blocks a thread but timely's own parking.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use timely::dataflow::operators::generic::operator::source;
+use timely::worker::Config as WorkerConfig;
+
+use crate::clock::Clock;
+use crate::failure::Failure;
+use crate::stop::{Bell, Stop};
+use crate::summary::Outcome;
+use crate::worker::{Next, Worker};
+
+/// One worker before its thread has it.
+pub(crate) struct Seed {
+    pub bell: std::sync::Arc<Bell>,
+    pub clock: Box<dyn Clock>,
+    /// Opens the clients, on the worker's own thread.
+    pub build: Box<dyn FnOnce(Box<dyn Clock>) -> Result<Worker, Failure> + Send>,
+}
+
+/// Runs all workers to their end.
+pub(crate) fn run(seeds: Vec<Seed>, stop: &Stop) -> Outcome {
+    let workers = seeds.len();
+    let seeds: Mutex<Vec<Option<Seed>>> = Mutex::new(seeds.into_iter().map(Some).collect());
+    let on_failure = stop.clone();
+    let mut config = timely::Config::process(workers);
+    // An idle flow uses no CPU: a worker parks at once.
+    config.worker = WorkerConfig::default().idle_spin(Duration::ZERO);
+    let guards = timely::execute(config, move |timely| {
+        let seed = seeds.lock().unwrap_or_else(PoisonError::into_inner)[timely.index()].take();
+        let Some(seed) = seed else { return Outcome::default() };
+        let outcome = drive(timely, seed);
+        if !outcome.failures.is_empty() {
+            // Half a flow is not a flow: the others stop too, gracefully.
+            on_failure.request();
+        }
+        outcome
+    });
+    let mut total = Outcome::default();
+    match guards {
+        Ok(guards) => {
+            for result in guards.join() {
+                total.merge(result.unwrap_or_else(|error| failed(format!("a worker ended early: {error}"))));
+            }
+        }
+        Err(error) => total.failures.push(Failure::new(format!("the workers could not be started: {error}"))),
+    }
+    total
+}
+
+fn failed(message: String) -> Outcome {
+    Outcome { failures: vec![Failure::new(message)], ..Outcome::default() }
+}
+
+fn drive(timely: &mut timely::worker::Worker, seed: Seed) -> Outcome {
+    let Seed { bell, clock, build } = seed;
+    bell.belongs_to(std::thread::current());
+    let mut worker = match build(clock) {
+        Ok(worker) => worker,
+        Err(failure) => return Outcome { failures: vec![failure], ..Outcome::default() },
+    };
+    let next = Rc::new(Cell::new(Next::Now));
+    let outcome = Rc::new(RefCell::new(None));
+    let (next_of_operator, outcome_of_operator) = (next.clone(), outcome.clone());
+    let activator = timely.dataflow::<u64, _, _>(|scope| {
+        let mut activator = None;
+        let _none = source::<u64, timely::container::CapacityContainerBuilder<Vec<()>>, _, _>(
+            scope.clone(),
+            "flow",
+            |capability, info| {
+                activator = Some(scope.activator_for(info.address));
+                let mut capability = Some(capability);
+                move |_output| {
+                    if capability.is_none() {
+                        return;
+                    }
+                    let asked = worker.step();
+                    next_of_operator.set(asked);
+                    if asked == Next::Never {
+                        *outcome_of_operator.borrow_mut() = Some(worker.outcome());
+                        capability = None;
+                    }
+                }
+            },
+        );
+        activator
+    });
+    let Some(activator) = activator else { return failed("the flow's operator was not built".to_owned()) };
+    loop {
+        let park = match next.get() {
+            Next::Never => break,
+            Next::Now => None,
+            Next::Sleep(wait) => Some(wait),
+        };
+        if let Some(wait) = park
+            && !bell.take()
+        {
+            // A ring between the look and the park leaves the thread a token, so that the park ends at once.
+            timely.step_or_park(Some(wait));
+            bell.take();
+        }
+        activator.activate();
+        timely.step();
+    }
+    let finished = outcome.borrow_mut().take();
+    finished.unwrap_or_else(|| failed("the flow ended without an outcome".to_owned()))
+}

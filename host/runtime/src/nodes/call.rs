@@ -1,0 +1,350 @@
+//! Nodes of step and predicate components: calls, late verdicts, and the breaker.
+//!
+//! Three things can hold rows here: a lane, while a partition's row is to be tried again; the breaker, while the plugin
+//! traps on every row; nothing else. What is held is in flight, its partition is not polled.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use loom_delivery::Backoff;
+use loom_plugin::{Breaker, Cause, Permit, Plugin, PredicateNode, RowFailure, StepNode};
+use loom_types::{Changes, ErrorKind, Moment, PartitionId};
+
+use super::{Flow, NodeId, Op, Target};
+use crate::late::{Lane, Lanes, Late, retry_backoff};
+use crate::rows::{FailedRow, Row, RowSet, join};
+
+/// The instance of a step or predicate at a node.
+pub(crate) enum Caller {
+    Step(StepNode),
+    Predicate(PredicateNode),
+}
+
+/// A step or predicate component at a node.
+pub(crate) struct PluginNode {
+    pub plugin: Plugin,
+    pub caller: Caller,
+    /// Where rows go that got through, or that the predicate says yes to.
+    pub yes: Target,
+    /// Where rows go that the predicate says no to.
+    pub no: Target,
+    pub lanes: Lanes,
+    pub breaker: Breaker,
+    /// Rows that wait while the breaker is open, in order.
+    pub held: VecDeque<Row>,
+}
+
+/// What a call answered.
+struct Answers {
+    answered: usize,
+    verdicts: Verdicts,
+    failures: Vec<RowFailure>,
+}
+
+enum Verdicts {
+    Changed(Changes),
+    Yes(Vec<bool>),
+}
+
+impl PluginNode {
+    /// The plugin's name and digest.
+    pub(crate) fn name(&self) -> (&str, &str) {
+        (self.plugin.name(), self.plugin.digest())
+    }
+
+    /// The partitions that have rows here, with repetitions.
+    pub(crate) fn holding(&self) -> impl Iterator<Item = PartitionId> {
+        self.lanes.partitions().chain(self.held.iter().map(Row::partition))
+    }
+
+    /// How many rows wait here.
+    pub(crate) fn waiting(&self) -> usize {
+        self.lanes.rows().count() + self.held.len()
+    }
+
+    /// Gives every row up that waits here, at a stop.
+    pub(crate) fn abandon(&mut self) {
+        self.lanes.drain().for_each(|row| row.token.give_up());
+        self.held.drain(..).for_each(|row| row.token.give_up());
+    }
+
+    /// When something is to be tried again here.
+    pub(crate) fn next_due(&self) -> Option<Moment> {
+        if self.held.is_empty() {
+            return self.lanes.next_due();
+        }
+        // Lanes wait behind what the breaker holds.
+        match self.breaker.permit(Moment::START) {
+            Permit::Wait { until } => Some(until),
+            Permit::Probe | Permit::Rows { .. } => Some(Moment::START),
+        }
+    }
+
+    fn call(&mut self, rows: &RowSet, now: Moment) -> Answers {
+        let allowance = match self.breaker.permit(now) {
+            Permit::Rows { allowance } => allowance,
+            Permit::Probe | Permit::Wait { .. } => u32::MAX,
+        };
+        let answers = match &mut self.caller {
+            Caller::Step(step) => {
+                let answers = step.call_until(&rows.batch, &rows.ids, allowance);
+                Answers {
+                    answered: answers.answered as usize,
+                    verdicts: Verdicts::Changed(answers.changes),
+                    failures: answers.failures,
+                }
+            }
+            Caller::Predicate(predicate) => {
+                let answers = predicate.call_until(&rows.batch, &rows.ids, allowance);
+                Answers {
+                    answered: answers.answered as usize,
+                    verdicts: Verdicts::Yes(answers.yes),
+                    failures: answers.failures,
+                }
+            }
+        };
+        let was_open = self.breaker.is_open();
+        let is_open = self.breaker.record(answers.answered as u32, &answers.failures, now);
+        if is_open && !was_open {
+            tracing::error!(
+                plugin = self.plugin.name(),
+                digest = self.plugin.digest(),
+                "the plugin traps on every row: its node holds them, and probes with one at a time"
+            );
+        } else if was_open && !is_open {
+            tracing::info!(plugin = self.plugin.name(), "the plugin works again, its node goes on");
+        }
+        answers
+    }
+}
+
+/// What a failure of a call is to the record.
+pub(crate) fn kind(cause: Cause) -> ErrorKind {
+    match cause {
+        Cause::Reject => ErrorKind::Business,
+        Cause::Retry | Cause::Fail | Cause::Trap | Cause::Timeout | Cause::Protocol => ErrorKind::Task,
+    }
+}
+
+impl Flow {
+    fn plugin_node(&mut self, id: NodeId) -> &mut PluginNode {
+        match &mut self.nodes[id.0].op {
+            Op::Plugin(node) => node,
+            _ => unreachable!("only plugin nodes are called"),
+        }
+    }
+
+    /// Rows come to a plugin node.
+    pub(super) fn arrive(&mut self, id: NodeId, mut rows: RowSet) {
+        let node = self.plugin_node(id);
+        if !node.lanes.is_empty() {
+            let (waiting, free) = rows.partition(|_, token| node.lanes.holds(token.partition()));
+            for row in waiting.into_rows(0) {
+                node.lanes.push(row.partition(), Late::Again(row));
+            }
+            rows = free;
+        }
+        if node.breaker.is_open() || !node.held.is_empty() {
+            node.held.extend(rows.into_rows(0));
+        } else if !rows.is_empty() {
+            self.call(id, rows, 1, retry_backoff());
+        }
+    }
+
+    /// Calls the plugin for rows, for the `attempt`th time, and sends each where its verdict says. A partition whose row
+    /// is to be tried again gets a lane with this backoff.
+    fn call(&mut self, id: NodeId, rows: RowSet, attempt: u32, backoff: Backoff) {
+        let (now, random) = (self.shared.now, self.shared.random);
+        let node = self.plugin_node(id);
+        let answers = node.call(&rows, now);
+        let (yes, no) = (node.yes, node.no);
+
+        // The changed batch has a row for each row of the call, at its position.
+        let changed = match &answers.verdicts {
+            Verdicts::Changed(changes) if !changes.is_empty() => {
+                Some(Arc::new(rows.batch.select(&rows.ids).with(changes.clone())))
+            }
+            _ => None,
+        };
+        if answers.failures.is_empty() && answers.answered == rows.len() {
+            match answers.verdicts {
+                Verdicts::Changed(_) => self.run(yes, id, advanced(rows, changed)),
+                Verdicts::Yes(verdicts) => {
+                    let (left, right) = rows.partition(|position, _| verdicts[position]);
+                    self.run(yes, id, left);
+                    self.run(no, id, right);
+                }
+            }
+            return;
+        }
+
+        let RowSet { batch, ids, tokens, route } = rows;
+        let after = changed.as_ref().unwrap_or(&batch).clone();
+        let (mut passed, mut refused) = (
+            RowSet { batch: after.clone(), ids: Vec::new(), tokens: Vec::new(), route },
+            RowSet { batch: after.clone(), ids: Vec::new(), tokens: Vec::new(), route },
+        );
+        let mut failed = Vec::new();
+        let mut failures = answers.failures.into_iter().peekable();
+        let mut retried = 0;
+        for (position, (row, token)) in ids.into_iter().zip(tokens).enumerate() {
+            let partition = token.partition();
+            let row = Row { batch: batch.clone(), id: row, token, route, attempts: attempt };
+            if position >= answers.answered {
+                node_of(&mut self.nodes[id.0].op).held.push_back(Row { attempts: attempt - 1, ..row });
+                continue;
+            }
+            let lanes = &mut node_of(&mut self.nodes[id.0].op).lanes;
+            let failure = failures.next_if(|failure| failure.position as usize == position);
+            match failure {
+                Some(failure) if failure.cause == Cause::Retry => {
+                    if !lanes.holds(partition) {
+                        let mut backoff = backoff.clone();
+                        let wait = backoff.failed(random);
+                        let source = row.batch.source(row.id);
+                        tracing::warn!(
+                            topic = &**source.topic,
+                            partition = source.partition,
+                            offset = source.offset.0,
+                            attempt,
+                            wait_ms = wait.as_millis() as u64,
+                            reason = &*failure.reason,
+                            "record is to be tried again, its partition waits"
+                        );
+                        lanes.open(partition, now + wait, backoff);
+                    }
+                    retried += 1;
+                    lanes.push(partition, Late::Again(row));
+                }
+                Some(failure) => {
+                    failed.push(FailedRow { row, kind: kind(failure.cause), reason: failure.reason });
+                }
+                None => {
+                    let (to, set) = match &answers.verdicts {
+                        Verdicts::Yes(verdicts) if !verdicts[position] => (no, &mut refused),
+                        _ => (yes, &mut passed),
+                    };
+                    let place = if changed.is_some() { position as u32 } else { row.id };
+                    if lanes.holds(partition) {
+                        let row = Row { batch: after.clone(), id: place, ..row };
+                        lanes.push(partition, Late::Done { row, to });
+                    } else {
+                        set.push(place, row.token);
+                    }
+                }
+            }
+        }
+        self.shared.counters.retries += retried;
+        self.failed(id, failed);
+        self.run(yes, id, passed);
+        self.run(no, id, refused);
+    }
+
+    /// Tries again what is due at a plugin node.
+    pub(crate) fn progress_plugin(&mut self, id: NodeId) {
+        let now = self.shared.now;
+        while let node = self.plugin_node(id)
+            && !node.held.is_empty()
+        {
+            // While it is open, one row probes; when it has closed, the others follow as if they came now.
+            let probe = match node.breaker.permit(now) {
+                Permit::Wait { .. } => return,
+                Permit::Probe => true,
+                Permit::Rows { .. } => false,
+            };
+            let waiting = if probe { 1 } else { node.held.len() };
+            let rows: Vec<Row> = node.held.drain(..waiting).collect();
+            let mut sets = Vec::new();
+            join(rows, |set| sets.push(set));
+            for set in sets {
+                if probe { self.call(id, set, 1, retry_backoff()) } else { self.arrive(id, set) }
+            }
+        }
+        // Rows in lanes come after those that the breaker held.
+        while let node = self.plugin_node(id)
+            && !node.breaker.is_open()
+            && node.held.is_empty()
+            && let Some((partition, lane)) = node.lanes.take_due(now)
+        {
+            self.try_lane(id, partition, lane);
+        }
+    }
+
+    fn try_lane(&mut self, id: NodeId, partition: PartitionId, lane: Lane) {
+        let Lane { mut rows, backoff, .. } = lane;
+        let mut next_backoff = backoff;
+        while let Some(first) = rows.pop_front() {
+            match first {
+                Late::Done { row, to } => {
+                    let mut done = vec![row];
+                    while let Some(Late::Done { row, .. }) =
+                        rows.pop_front_if(|late| matches!(late, Late::Done { to: other, .. } if *other == to))
+                    {
+                        done.push(row);
+                    }
+                    let mut sets = Vec::new();
+                    join(done, |set| sets.push(set));
+                    for set in sets {
+                        self.run(to, id, set);
+                    }
+                }
+                Late::Again(row) => {
+                    // The row that the lane waited for is tried alone; those that were never called go together.
+                    let attempts = row.attempts;
+                    let mut again = vec![row];
+                    if attempts == 0 {
+                        while let Some(Late::Again(row)) =
+                            rows.pop_front_if(|late| matches!(late, Late::Again(row) if row.attempts == 0))
+                        {
+                            again.push(row);
+                        }
+                    }
+                    let mut sets = VecDeque::new();
+                    join(again, |set| sets.push_back(set));
+                    while let Some(set) = sets.pop_front() {
+                        self.call(id, set, attempts + 1, next_backoff);
+                        next_backoff = retry_backoff();
+                        let node = self.plugin_node(id);
+                        if node.lanes.holds(partition) || !node.held.is_empty() {
+                            // It waits again, and all that came after it waits behind it.
+                            let behind = sets.into_iter().flat_map(|set| set.into_rows(0)).map(Late::Again);
+                            let behind: Vec<Late> = behind.chain(rows).collect();
+                            self.wait_again(id, partition, behind);
+                            return;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn wait_again(&mut self, id: NodeId, partition: PartitionId, behind: Vec<Late>) {
+        let now = self.shared.now;
+        let node = self.plugin_node(id);
+        if !node.lanes.holds(partition) {
+            // The breaker holds the row; the rest of the lane goes on when the breaker lets it.
+            if behind.is_empty() {
+                return;
+            }
+            node.lanes.open(partition, now, retry_backoff());
+        }
+        for late in behind {
+            node.lanes.push(partition, late);
+        }
+    }
+}
+
+fn node_of(op: &mut Op) -> &mut PluginNode {
+    match op {
+        Op::Plugin(node) => node,
+        _ => unreachable!("only plugin nodes are called"),
+    }
+}
+
+/// The rows in the changed batch, whose rows are at their positions; without one, as they were.
+fn advanced(rows: RowSet, changed: Option<Arc<loom_types::Batch>>) -> RowSet {
+    match changed {
+        Some(batch) => RowSet { batch, ids: (0..rows.tokens.len() as u32).collect(), ..rows },
+        None => rows,
+    }
+}

@@ -1,0 +1,127 @@
+//! What becomes of rows that a node could not get through: an error route, or the end.
+//!
+//! A route is a process of its own; what fails inside one is not routed again, but ends under its first kind.
+
+use loom_delivery::Token;
+use loom_flow::plan::Unrouted;
+use loom_types::{Ending, ErrorKind};
+
+use super::{Flow, NodeId, Op};
+use crate::envelope::{PluginName, envelopes};
+use crate::rows::{FailedRow, RowSet};
+
+impl Flow {
+    /// Routes or ends failed rows of a node.
+    pub(super) fn failed(&mut self, node: NodeId, mut failed: Vec<FailedRow>) {
+        while !failed.is_empty() {
+            // A route takes rows of one kind and one source batch; neighbours mostly share both.
+            let (kind, batch) = (failed[0].kind, failed[0].row.batch.clone());
+            let same = failed
+                .iter()
+                .take_while(|row| row.kind == kind && std::sync::Arc::ptr_eq(&row.row.batch, &batch))
+                .count();
+            let rest = failed.split_off(same);
+            self.failed_alike(node, kind, failed);
+            failed = rest;
+        }
+    }
+
+    fn failed_alike(&mut self, id: NodeId, kind: ErrorKind, failed: Vec<FailedRow>) {
+        self.shared.counters.failed(&self.nodes[id.0].path, kind, failed.len() as u64);
+        let route = self.nodes[id.0].errors[kind.index()];
+        match route {
+            Some(route) if failed[0].row.route.is_none() => {
+                let node = &self.nodes[id.0];
+                let plugin = match &node.op {
+                    Op::Plugin(plugin) => Some(plugin.name()),
+                    Op::Sink(sink) => Some(sink.name()),
+                    _ => None,
+                };
+                let plugin = plugin.map(|(name, digest)| PluginName { name, digest });
+                log_batch(&self.shared.plan.name, &node.path, plugin, &failed, "routed");
+                let batch = envelopes(&self.shared.plan, &node.path, plugin, self.shared.wall_ms, &failed);
+                let tokens = failed.into_iter().map(|failed| failed.row.token).collect();
+                let rows = RowSet::all(batch, tokens, Some(kind));
+                self.run(self.routes[route.0], id, rows);
+            }
+            _ => {
+                for failure in failed {
+                    self.unrouted(id, failure);
+                }
+            }
+        }
+    }
+
+    fn unrouted(&mut self, id: NodeId, failed: FailedRow) {
+        let FailedRow { row, kind, reason } = failed;
+        let node = &self.nodes[id.0];
+        let plugin = match &node.op {
+            Op::Plugin(plugin) => Some(plugin.name().0),
+            Op::Sink(sink) => Some(sink.name().0),
+            _ => None,
+        };
+        // Inside a route the record ends under the kind that brought it there.
+        let first = row.route.unwrap_or(kind);
+        let source = row.batch.source(row.id);
+        let place = format!("{}/{} offset {}", source.topic, source.partition, source.offset);
+        let tracked = self.shared.accounts.is_tracked();
+        let refused = kind == ErrorKind::Delivery && tracked;
+        let stop = refused || self.shared.plan.unrouted == Unrouted::Stop;
+        // A macro, since tracing fixes the level of an event at compile time.
+        macro_rules! told {
+            ($level:expr, $message:literal) => {
+                tracing::event!(
+                    $level,
+                    flow = &*self.shared.plan.name,
+                    worker = self.shared.worker.0,
+                    node = &*node.path,
+                    plugin,
+                    topic = &**source.topic,
+                    partition = source.partition,
+                    offset = source.offset.0,
+                    row = source.row,
+                    kind = kind.name(),
+                    reason = &*reason,
+                    $message
+                )
+            };
+        }
+        match (stop, kind) {
+            (true, _) => told!(tracing::Level::ERROR, "record refused, the flow stops"),
+            (false, ErrorKind::Business) => told!(tracing::Level::WARN, "record rejected, dropped"),
+            (false, _) => told!(tracing::Level::ERROR, "record failed, dropped"),
+        }
+        if stop {
+            let path = node.path.clone();
+            let hint = if refused {
+                "a delivery error without a route stops the flow"
+            } else {
+                "`errors.unrouted: stop` stops the flow"
+            };
+            self.shared.fail(format!(
+                "{place}: {kind} error at {path}: {reason}; {hint}, and the record is not committed"
+            ));
+            Token::give_up(row.token);
+        } else {
+            self.shared.accounts.redeem(row.token, Ending::Dropped(first));
+        }
+    }
+}
+
+/// One line for rows that take a route together.
+fn log_batch(flow: &str, node: &str, plugin: Option<PluginName<'_>>, failed: &[FailedRow], outcome: &str) {
+    let first = &failed[0];
+    let source = first.row.batch.source(first.row.id);
+    tracing::debug!(
+        flow,
+        node,
+        plugin = plugin.map(|plugin| plugin.name),
+        topic = &**source.topic,
+        partition = source.partition,
+        offset = source.offset.0,
+        rows = failed.len(),
+        kind = first.kind.name(),
+        reason = &*first.reason,
+        "records {outcome}"
+    );
+}

@@ -1,0 +1,206 @@
+//! From a plan to the nodes of one worker: names become targets, plugins become instances.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use loom_flow::Plan;
+use loom_flow::plan::{Fork, NodeKind, NodePlan, PluginId, Predicate, ProcessPlan, RouteId, Timestamp};
+use loom_kafka::Stamp;
+use loom_plugin::{Breaker, NodeContext, Plugin, PredicateNode, StartError, StepNode};
+use loom_types::{Ending, ErrorKind, WorkerIndex};
+
+use super::call::{Caller, PluginNode};
+use super::{Graph, Node, NodeId, Op, SinkNode, Target};
+use crate::late::Lanes;
+use crate::outputs::OutputTable;
+
+/// A plan's plugins, loaded, by [`PluginId`].
+pub(crate) type Loaded = Vec<Plugin>;
+
+/// What a node could not be started for.
+pub(crate) struct Refusal {
+    pub node: Arc<str>,
+    pub error: StartError,
+}
+
+/// Builds one worker's nodes; every refusal is reported.
+pub(crate) fn lower(plan: &Plan, plugins: &Loaded, worker: WorkerIndex) -> Result<Graph, Vec<Refusal>> {
+    let mut lowering = Lowering {
+        plan,
+        plugins,
+        worker,
+        nodes: Vec::new(),
+        outputs: OutputTable::default(),
+        endings: vec![Ending::Topic],
+        refusals: Vec::new(),
+    };
+    let entry = lowering.process(&plan.process);
+    let mut routes = Vec::new();
+    for (index, route) in plan.routes.iter().enumerate() {
+        lowering.endings = kinds_of(plan, RouteId(index)).into_iter().map(Ending::ErrorRoute).collect();
+        routes.push(lowering.process(&route.process));
+    }
+    let Lowering { nodes, outputs, refusals, .. } = lowering;
+    if refusals.is_empty() { Ok(Graph { nodes, entry, routes, outputs }) } else { Err(refusals) }
+}
+
+struct Lowering<'a> {
+    plan: &'a Plan,
+    plugins: &'a Loaded,
+    worker: WorkerIndex,
+    nodes: Vec<Node>,
+    outputs: OutputTable,
+    /// How rows of the process under way end at a topic.
+    endings: Vec<Ending>,
+    refusals: Vec<Refusal>,
+}
+
+impl Lowering<'_> {
+    /// Lowers from the last node to the first, so that each knows where its rows go.
+    fn process(&mut self, process: &ProcessPlan) -> Target {
+        let mut next = Target::End(Ending::Drained);
+        for node in process.nodes.iter().rev() {
+            next = self.node(node, next);
+        }
+        next
+    }
+
+    fn node(&mut self, node: &NodePlan, next: Target) -> Target {
+        match &node.kind {
+            NodeKind::Step { plugin, timeout, .. } => self.step(node, *plugin, *timeout, next),
+            NodeKind::Map(expr) => self.push(node, Op::Map { expr: expr.clone(), next }),
+            NodeKind::Filter(predicate) => self.test(node, predicate, next, Target::End(Ending::Filtered)),
+            NodeKind::Fork(Fork::When { branches, default }) => {
+                let mut otherwise =
+                    default.as_ref().map_or(Target::Unmatched, |process| self.process(process));
+                for (predicate, process) in branches.iter().rev() {
+                    let yes = self.process(process);
+                    otherwise = self.test(node, predicate, yes, otherwise);
+                }
+                otherwise
+            }
+            NodeKind::Fork(Fork::By { selector, branches, default }) => {
+                let default = default.as_ref().map_or(Target::Unmatched, |process| self.process(process));
+                let branches: HashMap<String, Target> =
+                    branches.iter().map(|(label, process)| (label.clone(), self.process(process))).collect();
+                self.push(node, Op::Select { expr: selector.clone(), branches, default })
+            }
+            NodeKind::Broadcast(branches) => {
+                let branches = branches.iter().map(|process| self.process(process)).collect();
+                self.push(node, Op::Broadcast(branches))
+            }
+            NodeKind::IntoTopic { output, key, timestamp } => {
+                for ending in &self.endings {
+                    self.outputs.add_writer(*output, *ending);
+                }
+                let stamp = match timestamp {
+                    Timestamp::Source => Stamp::Source,
+                    Timestamp::Now => Stamp::Now,
+                };
+                self.push(node, Op::Topic { output: *output, key: key.clone(), stamp })
+            }
+            NodeKind::IntoSink { plugin, timeout, flush } => {
+                let (loaded, context) = self.context(node, *plugin, *timeout);
+                match SinkNode::new(&loaded, context, *flush) {
+                    Ok(sink) => self.push(node, Op::Sink(Box::new(sink))),
+                    Err(error) => self.refuse(node, error),
+                }
+            }
+            NodeKind::Drain => Target::End(Ending::Drained),
+        }
+    }
+
+    fn step(&mut self, node: &NodePlan, plugin: PluginId, timeout: Option<Duration>, next: Target) -> Target {
+        let (loaded, context) = self.context(node, plugin, timeout);
+        match StepNode::new(&loaded, context) {
+            Ok(step) => {
+                let op = self.plugin(plugin, loaded, Caller::Step(step), next, next);
+                self.push(node, op)
+            }
+            Err(error) => self.refuse(node, error),
+        }
+    }
+
+    fn test(&mut self, node: &NodePlan, predicate: &Predicate, yes: Target, no: Target) -> Target {
+        match predicate {
+            Predicate::Expr(expr) => self.push(node, Op::Test { expr: expr.clone(), yes, no }),
+            Predicate::Plugin(plugin) => {
+                let (loaded, context) = self.context(node, *plugin, None);
+                match PredicateNode::new(&loaded, context) {
+                    Ok(caller) => {
+                        let op = self.plugin(*plugin, loaded, Caller::Predicate(caller), yes, no);
+                        self.push(node, op)
+                    }
+                    Err(error) => self.refuse(node, error),
+                }
+            }
+        }
+    }
+
+    fn plugin(&self, id: PluginId, plugin: Plugin, caller: Caller, yes: Target, no: Target) -> Op {
+        let breaker = Breaker::new(self.plan.plugins[id.0].breaker);
+        Op::Plugin(Box::new(PluginNode {
+            plugin,
+            caller,
+            yes,
+            no,
+            lanes: Lanes::default(),
+            breaker,
+            held: std::collections::VecDeque::new(),
+        }))
+    }
+
+    fn context(&self, node: &NodePlan, plugin: PluginId, timeout: Option<Duration>) -> (Plugin, NodeContext) {
+        let context = NodeContext {
+            flow: self.plan.name.clone(),
+            node: node.path.clone(),
+            plugin: self.plan.plugins[plugin.0].name.clone(),
+            worker: self.worker.0,
+            timeout,
+        };
+        (self.plugins[plugin.0].clone(), context)
+    }
+
+    fn push(&mut self, node: &NodePlan, op: Op) -> Target {
+        self.nodes.push(Node { path: node.path.clone(), errors: node.errors, op });
+        Target::Node(NodeId(self.nodes.len() - 1))
+    }
+
+    fn refuse(&mut self, node: &NodePlan, error: StartError) -> Target {
+        self.refusals.push(Refusal { node: node.path.clone(), error });
+        Target::End(Ending::Drained)
+    }
+}
+
+/// The kinds of errors that may enter a route.
+fn kinds_of(plan: &Plan, route: RouteId) -> Vec<ErrorKind> {
+    fn visit(process: &ProcessPlan, route: RouteId, found: &mut [bool; ErrorKind::ALL.len()]) {
+        for node in &process.nodes {
+            for kind in ErrorKind::ALL {
+                found[kind.index()] |= node.errors[kind.index()] == Some(route);
+            }
+            match &node.kind {
+                NodeKind::Fork(Fork::When { branches, default }) => {
+                    branches
+                        .iter()
+                        .map(|(_, branch)| branch)
+                        .chain(default)
+                        .for_each(|p| visit(p, route, found));
+                }
+                NodeKind::Fork(Fork::By { branches, default, .. }) => {
+                    branches
+                        .iter()
+                        .map(|(_, branch)| branch)
+                        .chain(default)
+                        .for_each(|p| visit(p, route, found));
+                }
+                NodeKind::Broadcast(branches) => branches.iter().for_each(|p| visit(p, route, found)),
+                _ => {}
+            }
+        }
+    }
+    let mut found = [false; ErrorKind::ALL.len()];
+    visit(&plan.process, route, &mut found);
+    ErrorKind::ALL.into_iter().filter(|kind| found[kind.index()]).collect()
+}

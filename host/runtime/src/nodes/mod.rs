@@ -1,0 +1,115 @@
+//! What happens to rows at each node.
+//!
+//! A plan's node trees are lowered to a flat list: each node knows where its rows go next, so a row that waited can go
+//! on from where it was. [`Flow`] walks a batch depth first through it; nothing here reads a clock or talks to Kafka.
+
+mod call;
+mod errors;
+mod expressions;
+mod lower;
+mod sink;
+mod sink_node;
+mod walk;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use loom_delivery::Accounts;
+use loom_flow::Plan;
+use loom_flow::expr::{Expr, PayloadCache};
+use loom_flow::plan::{OutputId, RouteId};
+use loom_kafka::Stamp;
+use loom_types::{Ending, ErrorKind, Moment, WorkerIndex};
+
+use crate::failure::Failure;
+use crate::outputs::OutputTable;
+use crate::summary::Counters;
+
+pub(crate) use call::PluginNode;
+pub(crate) use lower::{Loaded, Refusal, lower};
+pub(crate) use sink_node::SinkNode;
+
+/// Index into the lowered nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct NodeId(pub usize);
+
+/// Where rows go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// To a node.
+    Node(NodeId),
+    /// Nowhere: they end so.
+    End(Ending),
+    /// Nowhere: no branch took them.
+    Unmatched,
+}
+
+/// A lowered node.
+pub(crate) struct Node {
+    /// Its path in the flow.
+    pub path: Arc<str>,
+    /// Which route takes each kind of error, by [`ErrorKind::index`].
+    pub errors: [Option<RouteId>; ErrorKind::ALL.len()],
+    pub op: Op,
+}
+
+/// What a node does.
+pub(crate) enum Op {
+    /// A step or predicate component.
+    Plugin(Box<PluginNode>),
+    /// The value of the expression becomes the payload.
+    Map { expr: Arc<Expr>, next: Target },
+    /// A condition in CEL.
+    Test { expr: Arc<Expr>, yes: Target, no: Target },
+    /// A selector in CEL; labels are matched as text.
+    Select { expr: Arc<Expr>, branches: HashMap<String, Target>, default: Target },
+    /// Every row to every branch.
+    Broadcast(Vec<Target>),
+    /// A Kafka output.
+    Topic { output: OutputId, key: Option<Arc<Expr>>, stamp: Stamp },
+    /// A sink component.
+    Sink(Box<SinkNode>),
+}
+
+/// A lowered plan with its plugin instances: what one worker runs.
+pub(crate) struct Graph {
+    pub nodes: Vec<Node>,
+    pub entry: Target,
+    /// Where each error route begins, by [`RouteId`].
+    pub routes: Vec<Target>,
+    pub outputs: OutputTable,
+}
+
+/// What nodes share while a worker runs.
+pub(crate) struct Shared {
+    pub plan: Arc<Plan>,
+    pub worker: WorkerIndex,
+    pub accounts: Accounts,
+    pub cache: PayloadCache,
+    pub counters: Counters,
+    /// The moment of this step.
+    pub now: Moment,
+    /// Milliseconds since 1970-01-01 UTC, at this step.
+    pub wall_ms: i64,
+    /// A seed for this step's jitter, in 0..1.
+    pub random: f64,
+    /// What stops the flow; the first is what happened first.
+    pub failures: Vec<Failure>,
+    pub env: Arc<BTreeMap<String, String>>,
+}
+
+/// The running nodes of one worker.
+pub(crate) struct Flow {
+    pub nodes: Vec<Node>,
+    pub entry: Target,
+    pub routes: Vec<Target>,
+    pub shared: Shared,
+    pub outputs: crate::outputs::Outputs,
+}
+
+impl Shared {
+    /// Stops the flow, with the reason.
+    pub(crate) fn fail(&mut self, message: impl Into<String>) {
+        self.failures.push(Failure::new(message));
+    }
+}

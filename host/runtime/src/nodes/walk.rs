@@ -1,0 +1,107 @@
+//! The walk: rows go depth first from a target to where they end or wait.
+
+use loom_delivery::Token;
+use loom_flow::plan::OutputId;
+use loom_kafka::Stamp;
+use loom_types::{Ending, ErrorKind};
+
+use super::{Flow, NodeId, Op, Target};
+use crate::rows::{FailedRow, RowSet, ending};
+
+impl Flow {
+    /// Takes rows from a target on, as far as they go now.
+    pub(crate) fn run(&mut self, target: Target, from: NodeId, rows: RowSet) {
+        if rows.is_empty() {
+            return;
+        }
+        match target {
+            Target::End(natural) => self.end(rows, natural),
+            Target::Unmatched => {
+                let failed = rows.into_rows(1).map(|row| FailedRow {
+                    row,
+                    kind: ErrorKind::Routing,
+                    reason: "no branch matches, and there is no `default`".to_owned(),
+                });
+                let failed = failed.collect();
+                self.failed(from, failed);
+            }
+            Target::Node(id) => self.at_node(id, rows),
+        }
+    }
+
+    /// Where rows wait or are held, with how many.
+    pub(crate) fn waiting(&self) -> Vec<(String, usize)> {
+        let mut places = Vec::new();
+        for node in &self.nodes {
+            let (what, rows) = match &node.op {
+                Op::Plugin(plugin) => {
+                    (format!("{} (plugin {})", node.path, plugin.name().0), plugin.waiting())
+                }
+                Op::Sink(sink) => {
+                    (format!("{} (sink {})", node.path, sink.name().0), sink.sink.parked() + sink.sink.open())
+                }
+                _ => continue,
+            };
+            if rows > 0 {
+                places.push((what, rows));
+            }
+        }
+        let outputs = self.outputs.pending().count() + self.outputs.in_flight();
+        if outputs > 0 {
+            places.push(("Kafka outputs".to_owned(), outputs));
+        }
+        places
+    }
+
+    /// Ends rows that need nothing more.
+    pub(super) fn end(&mut self, rows: RowSet, natural: Ending) {
+        let ending = ending(rows.route, natural);
+        for token in rows.tokens {
+            self.shared.accounts.redeem(token, ending);
+        }
+    }
+
+    fn at_node(&mut self, id: NodeId, rows: RowSet) {
+        match &self.nodes[id.0].op {
+            Op::Plugin(_) => self.arrive(id, rows),
+            Op::Sink(_) => self.sink_arrive(id, rows),
+            Op::Map { .. } => self.map(id, rows),
+            Op::Test { .. } => self.test(id, rows),
+            Op::Select { .. } => self.select(id, rows),
+            Op::Broadcast(branches) => {
+                let branches = branches.clone();
+                self.broadcast(id, &branches, rows);
+            }
+            Op::Topic { output, key, stamp } => {
+                let (output, stamp) = (*output, *stamp);
+                match key.clone() {
+                    Some(key) => {
+                        if let Some(rows) = self.rekey(id, &key, rows) {
+                            self.into_topic(output, stamp, rows);
+                        }
+                    }
+                    None => self.into_topic(output, stamp, rows),
+                }
+            }
+        }
+    }
+
+    fn into_topic(&mut self, output: OutputId, stamp: Stamp, rows: RowSet) {
+        // An error row carries the time of its failure: with the record's own, an old backlog's errors would be past the
+        // topic's retention on arrival.
+        let stamp = if rows.route.is_some() { Stamp::Now } else { stamp };
+        let ending = ending(rows.route, Ending::Topic);
+        self.outputs.push(output, ending, rows, stamp);
+    }
+
+    fn broadcast(&mut self, id: NodeId, branches: &[Target], rows: RowSet) {
+        let mut copies: Vec<Vec<Token>> = branches.iter().map(|_| Vec::with_capacity(rows.len())).collect();
+        for token in rows.tokens {
+            self.shared.accounts.split(token, branches.len(), |branch, share| copies[branch].push(share));
+        }
+        for (branch, tokens) in branches.iter().zip(copies) {
+            let copy = RowSet { batch: rows.batch.clone(), ids: rows.ids.clone(), tokens, route: rows.route };
+            self.run(*branch, id, copy);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Rows on their way through the flow.
+//!
+//! Invariant: `ids` and `tokens` have the same length, and a token never leaves its row: it is redeemed, split, grouped,
+//! given up, or moves on with the row.
+
+use std::sync::Arc;
+
+use loom_delivery::Token;
+use loom_types::{Batch, Ending, ErrorKind, PartitionId};
+
+/// Rows of one batch that move together.
+#[derive(Debug)]
+pub(crate) struct RowSet {
+    pub batch: Arc<Batch>,
+    pub ids: Vec<u32>,
+    pub tokens: Vec<Token>,
+    /// The kind under which the rows entered an error route; none in the main process.
+    pub route: Option<ErrorKind>,
+}
+
+/// One row that waits by itself.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub batch: Arc<Batch>,
+    pub id: u32,
+    pub token: Token,
+    pub route: Option<ErrorKind>,
+    /// Calls that were made for it at the node where it waits.
+    pub attempts: u32,
+}
+
+/// A row that its node could not get through.
+#[derive(Debug)]
+pub(crate) struct FailedRow {
+    pub row: Row,
+    pub kind: ErrorKind,
+    pub reason: String,
+}
+
+/// How a row of this route ends at a terminal that would end it so in the main process.
+pub(crate) fn ending(route: Option<ErrorKind>, natural: Ending) -> Ending {
+    route.map_or(natural, Ending::ErrorRoute)
+}
+
+impl RowSet {
+    /// Every row of a batch.
+    pub(crate) fn all(batch: Batch, tokens: Vec<Token>, route: Option<ErrorKind>) -> Self {
+        debug_assert_eq!(batch.len(), tokens.len());
+        let ids = (0..tokens.len() as u32).collect();
+        RowSet { batch: Arc::new(batch), ids, tokens, route }
+    }
+
+    /// No row yet, of the same batch and route.
+    pub(crate) fn empty_like(&self) -> Self {
+        RowSet { batch: self.batch.clone(), ids: Vec::new(), tokens: Vec::new(), route: self.route }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    pub(crate) fn push(&mut self, id: u32, token: Token) {
+        self.ids.push(id);
+        self.tokens.push(token);
+    }
+
+    /// The rows one by one, in order.
+    pub(crate) fn into_rows(self, attempts: u32) -> impl Iterator<Item = Row> {
+        let RowSet { batch, ids, tokens, route } = self;
+        ids.into_iter().zip(tokens).map(move |(id, token)| Row {
+            batch: batch.clone(),
+            id,
+            token,
+            route,
+            attempts,
+        })
+    }
+
+    /// Divides the rows in two, each part in order: those that `pick` takes, by position, and the others.
+    pub(crate) fn partition(self, mut pick: impl FnMut(usize, &Token) -> bool) -> (RowSet, RowSet) {
+        let (mut yes, mut no) = (self.empty_like(), self.empty_like());
+        for (position, (id, token)) in self.ids.into_iter().zip(self.tokens).enumerate() {
+            if pick(position, &token) { yes.push(id, token) } else { no.push(id, token) }
+        }
+        (yes, no)
+    }
+}
+
+impl Row {
+    pub(crate) fn partition(&self) -> PartitionId {
+        self.token.partition()
+    }
+
+    /// What it counts towards bounds of bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.batch.row_bytes(self.id) as u64
+    }
+}
+
+/// Joins single rows to sets: neighbours of one batch and one route go together, order is kept.
+pub(crate) fn join(rows: impl IntoIterator<Item = Row>, mut each: impl FnMut(RowSet)) {
+    let mut open: Option<RowSet> = None;
+    for Row { batch, id, token, route, .. } in rows {
+        match &mut open {
+            Some(set) if Arc::ptr_eq(&set.batch, &batch) && set.route == route => set.push(id, token),
+            _ => {
+                let next = RowSet { batch, ids: vec![id], tokens: vec![token], route };
+                if let Some(set) = open.replace(next) {
+                    each(set);
+                }
+            }
+        }
+    }
+    if let Some(set) = open {
+        each(set);
+    }
+}

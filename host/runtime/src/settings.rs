@@ -1,0 +1,56 @@
+//! From a plan to the settings of Kafka clients.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use loom_flow::plan::{Delivery, OutputPlan, Plan, Secret, Security, Tombstones};
+use loom_kafka::{ConsumerSettings, CredentialSettings, OutputSettings, ProducerSettings, Sensitive};
+
+/// What the plan's consumer is built from. The number of partitions is not known yet; it is set when it is.
+#[must_use]
+pub fn consumer_settings(plan: &Plan) -> ConsumerSettings {
+    let consumer = &plan.consumer;
+    ConsumerSettings {
+        brokers: consumer.brokers.clone(),
+        group_id: consumer.group_id.clone(),
+        credentials: credentials(&consumer.security),
+        auto_commit: consumer.delivery == Delivery::AtMostOnce,
+        forward_tombstones: consumer.tombstones == Tombstones::Forward,
+        prefetch: plan.runtime.prefetch,
+        poll_backoff: consumer.poll_backoff,
+        extra: sensitive(&consumer.extra),
+    }
+}
+
+/// The plan's outputs, by their number; outputs of one producer share its settings.
+pub(crate) fn output_settings(outputs: &[OutputPlan]) -> Vec<OutputSettings> {
+    let mut producers: BTreeMap<&str, Arc<ProducerSettings>> = BTreeMap::new();
+    outputs
+        .iter()
+        .map(|output| {
+            let producer = producers.entry(&output.producer).or_insert_with(|| {
+                Arc::new(ProducerSettings {
+                    brokers: output.brokers.clone(),
+                    credentials: credentials(&output.security),
+                    compression: output.compression.clone(),
+                    idempotence: output.idempotence,
+                    extra: sensitive(&output.extra),
+                })
+            });
+            OutputSettings { topic: output.topic.clone(), producer: producer.clone() }
+        })
+        .collect()
+}
+
+fn credentials(security: &Security) -> CredentialSettings {
+    CredentialSettings {
+        protocol: security.protocol.clone(),
+        sasl_mechanism: security.sasl_mechanism.clone(),
+        sasl_username: security.sasl_username.clone(),
+        sasl_password: security.sasl_password.as_ref().map(|secret| Sensitive(secret.0.clone())),
+    }
+}
+
+fn sensitive(extra: &BTreeMap<String, Secret>) -> BTreeMap<String, Sensitive> {
+    extra.iter().map(|(key, value)| (key.clone(), Sensitive(value.0.clone()))).collect()
+}

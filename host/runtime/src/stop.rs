@@ -1,0 +1,82 @@
+//! The request to stop, and the wake-ups of workers.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::Thread;
+
+use loom_kafka::Waker;
+
+/// Asks every worker to stop gracefully. Cloning gives another handle to the same request.
+#[derive(Clone, Default)]
+pub struct Stop {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    requested: AtomicBool,
+    bells: Mutex<Vec<Arc<Bell>>>,
+}
+
+impl Stop {
+    /// Nothing requested yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Asks for the graceful stop: intake ends, what is in flight is written, offsets are committed. Callable from any
+    /// thread, any number of times.
+    pub fn request(&self) {
+        self.shared.requested.store(true, Ordering::Release);
+        for bell in self.shared.bells.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            bell.ring();
+        }
+    }
+
+    /// Whether the stop was asked for.
+    #[must_use]
+    pub fn is_requested(&self) -> bool {
+        self.shared.requested.load(Ordering::Acquire)
+    }
+
+    /// A bell that rings at the request too.
+    pub(crate) fn bell(&self) -> Arc<Bell> {
+        let bell = Arc::new(Bell::default());
+        self.shared.bells.lock().unwrap_or_else(PoisonError::into_inner).push(bell.clone());
+        bell
+    }
+}
+
+/// Wakes one worker's thread. Ringing only marks and unparks, so it is safe under a client's lock.
+#[derive(Default)]
+pub(crate) struct Bell {
+    rung: AtomicBool,
+    thread: Mutex<Option<Thread>>,
+}
+
+impl Bell {
+    /// The thread that it wakes.
+    pub(crate) fn belongs_to(&self, thread: Thread) {
+        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+    }
+
+    pub(crate) fn ring(&self) {
+        // Only the first ring since the worker last looked has to unpark it.
+        if !self.rung.swap(true, Ordering::AcqRel)
+            && let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).as_ref()
+        {
+            thread.unpark();
+        }
+    }
+
+    /// Whether it was rung since the last look.
+    pub(crate) fn take(&self) -> bool {
+        self.rung.swap(false, Ordering::AcqRel)
+    }
+
+    pub(crate) fn waker(self: &Arc<Self>) -> Waker {
+        let bell = self.clone();
+        Arc::new(move || bell.ring())
+    }
+}

@@ -1,0 +1,241 @@
+//! One poll cycle: records are taken from ready partitions in turn, registered, and walked through the flow.
+//!
+//! A partition is not polled while rows of it wait anywhere in the worker, while it is at its bound, or while its start
+//! is not committed. At a bound the sinks are flushed, so that no bound above a partition's can deadlock it.
+
+use loom_kafka::{Budget, KafkaError, Kind, Notice};
+use loom_types::{CommitOffset, PartitionId};
+
+use super::{End, Moment, Worker};
+use crate::nodes::{NodeId, Op};
+use crate::rows::RowSet;
+
+/// Bytes of one poll cycle, at most; one record may pass it alone.
+const CYCLE_BYTES: usize = 1 << 20;
+
+impl Worker {
+    /// Takes records and walks them; whether there were any, or there may be more.
+    pub(super) fn intake(&mut self, now: Moment) -> bool {
+        if now.since(self.last_poll) >= self.flow.shared.plan.consumer.poll_backoff {
+            // Should a wake-up be lost, it costs no more than this.
+            self.partitions.iter_mut().for_each(|partition| partition.ready = true);
+        }
+        self.last_poll = now;
+        let held = self.held();
+        let batch_size = self.flow.shared.plan.consumer.batch_size;
+        let mut tokens = Vec::new();
+        let mut more = false;
+        let count = self.partitions.len();
+        for turn in 0..count {
+            let index = (self.cursor + turn) % count;
+            let left = Budget {
+                rows: batch_size.saturating_sub(self.builder.len()),
+                bytes: CYCLE_BYTES.saturating_sub(self.builder.bytes()),
+            };
+            if left.rows == 0 || left.bytes == 0 {
+                more = true;
+                self.cursor = index;
+                break;
+            }
+            if held[index] || !self.partitions[index].ready || !self.may_start(index) {
+                continue;
+            }
+            let Some(budget) = self.within_bounds(index, left) else { continue };
+            more |= self.take(index, budget, &mut tokens);
+        }
+        if tokens.is_empty() {
+            return more;
+        }
+        self.flow.shared.counters.cycles += 1;
+        let rows = RowSet::all(self.builder.finish(), tokens, None);
+        // A row that fails before its first node has none to name: the walk begins at the entry.
+        self.flow.run(self.flow.entry, NodeId(0), rows);
+        true
+    }
+
+    /// Takes from one partition; whether it has more.
+    fn take(&mut self, index: usize, budget: Budget, tokens: &mut Vec<loom_delivery::Token>) -> bool {
+        let id = PartitionId(index as u32);
+        let before = self.builder.len();
+        let taken = self.source.take(id, budget, &mut self.builder);
+        let accounts = &mut self.flow.shared.accounts;
+        for row in before..self.builder.len() {
+            let bytes = u32::try_from(self.builder.row_bytes(row)).unwrap_or(u32::MAX);
+            tokens.push(accounts.register(id, self.builder.offset(row), bytes));
+        }
+        if let Some(position) = taken.position {
+            accounts.advance(id, position, taken.skipped);
+        }
+        if let Some(end) = taken.end {
+            accounts.advance(id, end, 0);
+        }
+        let partition = &mut self.partitions[index];
+        partition.ready = taken.more;
+        if taken.rows > 0 || taken.more {
+            partition.at_end = false;
+        }
+        if taken.end.is_some() {
+            partition.at_end = true;
+        }
+        if let Some(notice) = taken.notice {
+            self.noticed(index, notice);
+        }
+        taken.more
+    }
+
+    /// The partitions that rows wait in, by index.
+    fn held(&self) -> Vec<bool> {
+        let mut held = vec![false; self.partitions.len()];
+        for partition in self.flow.outputs.pending() {
+            held[partition.index()] = true;
+        }
+        for id in &self.busy {
+            match &self.flow.nodes[id.0].op {
+                Op::Plugin(node) => node.holding().for_each(|partition| held[partition.index()] = true),
+                Op::Sink(node) => node.sink.holding().for_each(|partition| held[partition.index()] = true),
+                _ => {}
+            }
+        }
+        held
+    }
+
+    /// A start that was chosen for the group is committed before the first record: else a crash would choose again.
+    fn may_start(&mut self, index: usize) -> bool {
+        let partition = &mut self.partitions[index];
+        if partition.commit_first && self.commits.acknowledged(PartitionId(index as u32)).is_some() {
+            partition.commit_first = false;
+        }
+        !partition.commit_first
+    }
+
+    /// The budget within the partition's bounds; none at a bound.
+    fn within_bounds(&mut self, index: usize, left: Budget) -> Option<Budget> {
+        let outstanding = self.flow.shared.accounts.tracker(PartitionId(index as u32)).outstanding();
+        let records = self.bounds.records.saturating_sub(outstanding.records);
+        let bytes = self.bounds.bytes.saturating_sub(outstanding.bytes);
+        if records == 0 || bytes == 0 {
+            for id in self.each_sink() {
+                if let Op::Sink(node) = &mut self.flow.nodes[id.0].op {
+                    node.sink.ask_flush();
+                }
+            }
+            return None;
+        }
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        Some(Budget { rows: left.rows.min(records), bytes: left.bytes.min(bytes) })
+    }
+
+    fn noticed(&mut self, index: usize, notice: Notice) {
+        match notice {
+            Notice::OutOfRange => self.out_of_range(index),
+            Notice::Failed(error) => {
+                let name = &self.partitions[index].name;
+                match error.kind {
+                    Kind::Transient | Kind::Coordinator => {
+                        tracing::warn!(
+                            topic = &*name.topic,
+                            partition = name.partition,
+                            reason = %error,
+                            "the partition cannot be read at the moment"
+                        );
+                    }
+                    _ => {
+                        let message = format!("{name} cannot be read: {error}; the flow stops");
+                        self.flow.shared.fail(message);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Retention passed the position, or the log was cut.
+    fn out_of_range(&mut self, index: usize) {
+        let id = PartitionId(index as u32);
+        let name = self.partitions[index].name.clone();
+        let position = self.flow.shared.accounts.tracker(id).position();
+        let refuse = self.flow.shared.plan.consumer.offset_out_of_range == loom_flow::plan::OutOfRange::Fail;
+        // Rare enough that the worker may wait for the answer: nothing can be read from the partition without it.
+        let bounds = match self.broker.bounds(&name, std::time::Duration::from_secs(5)) {
+            Ok(bounds) => bounds,
+            Err(error) => {
+                self.partitions[index].ready = true;
+                tracing::warn!(topic = &*name.topic, partition = name.partition, reason = %error,
+                    "the position is outside the partition, and the broker does not say where it begins; asking again");
+                return;
+            }
+        };
+        if refuse || position > bounds.high {
+            self.flow.shared.fail(format!(
+                "{name}: position {position} is outside the partition, which holds {} to {}; the flow stops",
+                bounds.low, bounds.high
+            ));
+            return;
+        }
+        let to: CommitOffset = position.max(bounds.low);
+        tracing::warn!(
+            topic = &*name.topic,
+            partition = name.partition,
+            position = position.0,
+            beginning = bounds.low.0,
+            gone = bounds.low.0.saturating_sub(position.0),
+            "retention removed records that were not read; going on at the beginning"
+        );
+        let seek: Result<(), KafkaError> = self.source.seek(id, to);
+        match seek {
+            Ok(()) => {
+                self.flow.shared.accounts.advance(id, to, 0);
+                self.partitions[index].ready = true;
+            }
+            Err(error) => self.flow.shared.fail(format!("{name}: going on at {to} failed: {error}")),
+        }
+    }
+
+    /// Where the run ends with its input: whether all of it was read and resolved.
+    pub(super) fn input_is_done(&mut self, now: Moment) -> bool {
+        let End::AtEndOfInput { timeout } = self.end else { return false };
+        if !self.partitions.iter().all(|partition| partition.at_end && !partition.ready) {
+            return false;
+        }
+        let since = *self.input_ended.get_or_insert(now);
+        if self.is_quiet() && self.flow.shared.accounts.ledger().outstanding == 0 {
+            return true;
+        }
+        for id in self.each_sink() {
+            if let Op::Sink(node) = &mut self.flow.nodes[id.0].op {
+                node.sink.ask_flush();
+            }
+        }
+        if now.since(since) >= timeout {
+            self.unresolved_at_end();
+            return true;
+        }
+        false
+    }
+
+    pub(super) fn end_deadline(&self) -> Option<Moment> {
+        match (self.end, self.input_ended) {
+            (End::AtEndOfInput { timeout }, Some(since)) => Some(since + timeout),
+            _ => None,
+        }
+    }
+
+    fn unresolved_at_end(&mut self) {
+        let list: Vec<String> =
+            self.flow.waiting().into_iter().map(|(place, rows)| format!("{rows} at {place}")).collect();
+        let outstanding = self.flow.shared.accounts.ledger().outstanding;
+        let oldest: Vec<String> = self
+            .flow
+            .shared
+            .accounts
+            .partitions()
+            .filter_map(|(id, tracker)| {
+                Some(format!("{} offset {}", self.partitions[id.index()].name, tracker.oldest()?))
+            })
+            .collect();
+        self.flow.shared.fail(format!(
+            "the input has ended and {outstanding} records are not resolved in time: {}; the oldest: {}",
+            list.join(", "),
+            oldest.join(", ")
+        ));
+    }
+}

@@ -1,0 +1,279 @@
+//! One worker: it owns its partitions, their trackers, its plugin instances, its consumer and its producers.
+//!
+//! It is written as `step() -> when next`: a step does what can be done now and never blocks. What happens in it, in
+//! order: answers and acknowledgements that came, what is due at nodes, one poll cycle, sending, one commit request.
+//! A worker goes through its phases in order and never back.
+
+mod commit;
+mod intake;
+mod stopping;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use loom_delivery::{CommitSchedule, lost_tokens};
+use loom_kafka::{Ack, Broker, KafkaError, Kind, OffsetStore, PartitionSource};
+use loom_types::{BatchBuilder, Moment, TopicPartition};
+
+use crate::clock::Clock;
+use crate::nodes::{Flow, NodeId, Op};
+use crate::stop::Stop;
+use crate::summary::{Outcome, PartitionSummary, Summary, Unresolved};
+use crate::{End, Options};
+
+pub(crate) use stopping::Phase;
+
+/// When a worker wants its next step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    Now,
+    /// After so long, or when woken.
+    Sleep(Duration),
+    Never,
+}
+
+/// A partition of this worker.
+#[derive(Debug)]
+pub(crate) struct Partition {
+    pub name: TopicPartition,
+    /// Something may be there: the last take said so, or there was a wake-up since.
+    pub ready: bool,
+    /// Its start is to be committed before its first record.
+    pub commit_first: bool,
+    /// It was read to its end and nothing has come since.
+    pub at_end: bool,
+}
+
+/// What bounds one partition, so that one stuck record cannot grow memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub records: usize,
+    pub bytes: u64,
+}
+
+/// See the module's description.
+pub(crate) struct Worker {
+    pub flow: Flow,
+    pub broker: Arc<dyn Broker>,
+    pub source: Box<dyn PartitionSource>,
+    pub offsets: Box<dyn OffsetStore>,
+    pub commits: CommitSchedule,
+    pub partitions: Vec<Partition>,
+    pub bounds: Bounds,
+    pub builder: BatchBuilder,
+    pub clock: Box<dyn Clock>,
+    pub stop: Stop,
+    pub end: End,
+    pub phase: Phase,
+    /// Where the next cycle begins, so that every partition gets its turn.
+    pub cursor: usize,
+    /// When every partition was at its end, where the run ends with its input.
+    pub input_ended: Option<Moment>,
+    pub last_poll: Moment,
+    /// The nodes that may have something due: those of plugins and sinks.
+    pub busy: Vec<NodeId>,
+    /// Error messages of clients that were logged, with the moment.
+    pub last_client_error: Option<(String, Moment)>,
+}
+
+/// What a worker is built from.
+pub(crate) struct Parts {
+    pub flow: Flow,
+    pub broker: Arc<dyn Broker>,
+    pub source: Box<dyn PartitionSource>,
+    pub offsets: Box<dyn OffsetStore>,
+    pub commits: CommitSchedule,
+    pub partitions: Vec<Partition>,
+    pub bounds: Bounds,
+    pub builder: BatchBuilder,
+    pub clock: Box<dyn Clock>,
+    pub stop: Stop,
+    pub options: Options,
+}
+
+impl Worker {
+    pub(crate) fn new(parts: Parts) -> Self {
+        let busy = parts.flow.nodes.iter().enumerate();
+        let busy = busy.filter(|(_, node)| matches!(node.op, Op::Plugin(_) | Op::Sink(_)));
+        let busy = busy.map(|(index, _)| NodeId(index)).collect();
+        Worker {
+            flow: parts.flow,
+            broker: parts.broker,
+            source: parts.source,
+            offsets: parts.offsets,
+            commits: parts.commits,
+            partitions: parts.partitions,
+            bounds: parts.bounds,
+            builder: parts.builder,
+            clock: parts.clock,
+            stop: parts.stop,
+            end: parts.options.end,
+            phase: Phase::Running,
+            cursor: 0,
+            input_ended: None,
+            last_poll: Moment::START,
+            busy,
+            last_client_error: None,
+        }
+    }
+
+    /// Does what can be done now.
+    pub(crate) fn step(&mut self) -> Next {
+        let now = self.clock.now();
+        self.flow.shared.now = now;
+        self.flow.shared.wall_ms = self.clock.wall_ms();
+        self.flow.shared.random = self.clock.random();
+
+        self.commit_answers(now);
+        self.acknowledgements();
+        self.client_errors(now);
+        self.progress_nodes(now);
+        let took = self.advance_phase(now);
+        self.flow.outputs.send(&self.flow.shared.accounts);
+        self.flow.shared.cache.clear();
+        let commit_due = self.commit(now);
+        if self.phase == Phase::Closed {
+            return Next::Never;
+        }
+        if took {
+            return Next::Now;
+        }
+        self.sleep(now, commit_due)
+    }
+
+    /// Books what became of rows that were sent.
+    fn acknowledgements(&mut self) {
+        let shared = &mut self.flow.shared;
+        let stopping = self.phase != Phase::Running;
+        self.flow.outputs.acks(|output, ending, token, ack| match ack {
+            Ack::Written => shared.accounts.redeem(token, ending),
+            Ack::Unknown => token.give_up(),
+            Ack::Refused(error) => {
+                let topic = shared.plan.outputs[output.0].topic.clone();
+                if !shared.accounts.is_tracked() {
+                    tracing::error!(topic = &*topic, reason = %error, "an output refused a record, dropped");
+                    shared.accounts.redeem(token, loom_types::Ending::Dropped(loom_types::ErrorKind::Delivery));
+                    return;
+                }
+                let partition = token.partition().index();
+                let name = &self.partitions[partition].name;
+                let offset = shared.accounts.offset(&token).map_or_else(String::new, |at| format!(" offset {at}"));
+                tracing::error!(
+                    topic = &*name.topic,
+                    partition = name.partition,
+                    output = &*topic,
+                    kind = "delivery",
+                    reason = %error,
+                    "output refused a record{offset}"
+                );
+                let message = format!(
+                    "{name}{offset}: topic {topic} refuses the record for good: {error}; the flow stops, and the record \
+                     is not committed"
+                );
+                // Rows behind it are refused for the same reason more often than not; one of them is enough to say.
+                if shared.failures.is_empty() || stopping {
+                    shared.fail(message);
+                }
+                token.give_up();
+            }
+        });
+    }
+
+    fn client_errors(&mut self, now: Moment) {
+        let mut errors: Vec<KafkaError> = Vec::new();
+        self.source.client_errors(&mut errors);
+        self.flow.outputs.client_errors(&mut errors);
+        for error in errors {
+            let ends = matches!(error.kind, Kind::Fatal | Kind::Authentication | Kind::Authorization);
+            if ends {
+                tracing::error!(reason = %error, "a Kafka client cannot go on");
+                self.flow.shared.fail(format!("a Kafka client cannot go on: {error}; the flow stops"));
+                continue;
+            }
+            // While brokers are away a client repeats itself.
+            let told = self
+                .last_client_error
+                .as_ref()
+                .is_some_and(|(last, at)| *last == error.message && now.since(*at) < Duration::from_secs(10));
+            if !told {
+                tracing::warn!(reason = %error, "Kafka is not reachable as it should be; waiting");
+                self.last_client_error = Some((error.message, now));
+            }
+        }
+    }
+
+    fn progress_nodes(&mut self, now: Moment) {
+        for at in 0..self.busy.len() {
+            let id = self.busy[at];
+            match &self.flow.nodes[id.0].op {
+                Op::Plugin(node) if node.next_due().is_some_and(|due| due <= now) => {
+                    self.flow.progress_plugin(id)
+                }
+                Op::Sink(node) if node.next_due().is_some_and(|due| due <= now) => {
+                    self.flow.progress_sink(id)
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn node_due(&self) -> Option<Moment> {
+        let due = self.busy.iter().filter_map(|id| match &self.flow.nodes[id.0].op {
+            Op::Plugin(node) => node.next_due(),
+            Op::Sink(node) => node.next_due(),
+            _ => None,
+        });
+        due.min()
+    }
+
+    fn sleep(&self, now: Moment, commit_due: Option<Moment>) -> Next {
+        let poll_again = now + self.flow.shared.plan.consumer.poll_backoff;
+        let due = [Some(poll_again), commit_due, self.node_due(), self.phase.deadline(), self.end_deadline()];
+        let next = due.into_iter().flatten().min().unwrap_or(poll_again);
+        let wait = next.since(now);
+        if wait.is_zero() { Next::Now } else { Next::Sleep(wait) }
+    }
+
+    /// Whether no row is anywhere on its way.
+    fn is_quiet(&self) -> bool {
+        let nodes = self.busy.iter().all(|id| match &self.flow.nodes[id.0].op {
+            Op::Plugin(node) => node.holding().next().is_none(),
+            Op::Sink(node) => node.sink.is_quiet(),
+            _ => true,
+        });
+        nodes && self.flow.outputs.is_quiet()
+    }
+
+    fn each_sink(&self) -> Vec<NodeId> {
+        let sinks = self.busy.iter().filter(|id| matches!(self.flow.nodes[id.0].op, Op::Sink(_)));
+        sinks.copied().collect()
+    }
+
+    /// What this worker did; it is over.
+    pub(crate) fn outcome(&mut self) -> Outcome {
+        let shared = &mut self.flow.shared;
+        let mut counters = std::mem::take(&mut shared.counters);
+        for node in &self.flow.nodes {
+            if let Op::Sink(node) = &node.op {
+                counters.flushes += node.sink.flushes;
+                counters.violations += node.sink.violations;
+            }
+        }
+        let partitions = shared.accounts.partitions().map(|(id, tracker)| PartitionSummary {
+            partition: self.partitions[id.index()].name.clone(),
+            position: tracker.position(),
+            committed: self.commits.acknowledged(id),
+            outstanding: tracker.ledger().outstanding,
+            oldest: tracker.oldest().map(|offset| Unresolved { offset, node: None }),
+            ledger: tracker.ledger().clone(),
+        });
+        let summary = Summary {
+            flow: shared.plan.name.clone(),
+            ledger: shared.accounts.ledger(),
+            partitions: partitions.collect(),
+            counters,
+            lost_tokens: lost_tokens(),
+        };
+        Outcome { failures: std::mem::take(&mut shared.failures), summary }
+    }
+}

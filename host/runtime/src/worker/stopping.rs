@@ -1,0 +1,204 @@
+//! The end of a worker: intake stops, what is in flight is written, sinks close, the last offsets are committed.
+//!
+//! Everything is bounded by the shutdown's time-out, of which the last part belongs to the final commit. What did not
+//! get through stays uncommitted and is delivered again.
+
+use std::time::Duration;
+
+use loom_kafka::{CommitAnswer, Kind};
+use loom_types::Moment;
+
+use super::Worker;
+use crate::nodes::Op;
+
+/// The part of the shutdown's time-out that belongs to the final commit.
+const COMMIT_SHARE: Duration = Duration::from_secs(3);
+
+/// Between two attempts of a final commit that could not be sent or was refused for a passing reason.
+const COMMIT_RETRY: Duration = Duration::from_millis(100);
+
+/// What a worker is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Reading, processing, writing.
+    Running,
+    /// Nothing is read any more; what is in flight is written.
+    Draining { until: Moment, deadline: Moment },
+    /// The last commit is to be sent, not before `next`.
+    Committing { next: Moment, deadline: Moment },
+    /// The last commit waits for its answer.
+    Awaiting { deadline: Moment },
+    /// Over.
+    Closed,
+}
+
+impl Phase {
+    pub(super) fn deadline(&self) -> Option<Moment> {
+        match self {
+            Phase::Running | Phase::Closed => None,
+            Phase::Draining { until, .. } => Some(*until),
+            Phase::Committing { next, deadline } => Some((*next).min(*deadline)),
+            Phase::Awaiting { deadline } => Some(*deadline),
+        }
+    }
+
+    /// Whether offsets are committed as they come; the last commit is sent by itself.
+    pub(super) fn commits_as_it_runs(&self) -> bool {
+        matches!(self, Phase::Running | Phase::Draining { .. })
+    }
+}
+
+impl Worker {
+    /// Does the phase's own work, and goes on to the next when it is done. Whether records were taken.
+    pub(super) fn advance_phase(&mut self, now: Moment) -> bool {
+        match self.phase {
+            Phase::Running => {
+                let stopped = self.stop.is_requested() || !self.flow.shared.failures.is_empty();
+                if !stopped && !self.input_is_done(now) {
+                    return self.intake(now);
+                }
+                self.begin_draining(now);
+                true
+            }
+            Phase::Draining { until, deadline } => {
+                self.drain(now, until, deadline);
+                false
+            }
+            Phase::Committing { next, deadline } => {
+                self.commit_last(now, next, deadline);
+                false
+            }
+            Phase::Awaiting { deadline } => {
+                if now >= deadline {
+                    let offsets = self.last_offsets();
+                    self.flow.shared.fail(format!(
+                        "the final commit was not answered in time ({offsets}); these records may be delivered again"
+                    ));
+                    self.phase = Phase::Closed;
+                }
+                false
+            }
+            Phase::Closed => false,
+        }
+    }
+
+    fn begin_draining(&mut self, now: Moment) {
+        let timeout = self.flow.shared.plan.runtime.shutdown_timeout;
+        let share = COMMIT_SHARE.min(timeout / 2);
+        self.phase = Phase::Draining { until: now + (timeout - share), deadline: now + timeout };
+        for at in 0..self.busy.len() {
+            let id = self.busy[at];
+            match &mut self.flow.nodes[id.0].op {
+                Op::Plugin(node) => node.abandon(),
+                Op::Sink(node) => node.sink.ask_flush(),
+                _ => {}
+            }
+        }
+    }
+
+    fn drain(&mut self, now: Moment, until: Moment, deadline: Moment) {
+        for id in self.each_sink() {
+            if let Op::Sink(node) = &mut self.flow.nodes[id.0].op {
+                node.sink.ask_flush();
+                if node.next_due().is_some_and(|due| due > now) {
+                    // It waits for another attempt: back-offs are abandoned at a stop.
+                    node.sink.abandon_waiting();
+                }
+            }
+            self.flow.progress_sink(id);
+        }
+        // An error route may lead through a step that asks to be tried again.
+        for at in 0..self.busy.len() {
+            if let Op::Plugin(node) = &mut self.flow.nodes[self.busy[at].0].op {
+                node.abandon();
+            }
+        }
+        let waiting = self.each_sink().iter().any(|id| match &self.flow.nodes[id.0].op {
+            Op::Sink(node) => node.next_due().is_some_and(|due| due <= now),
+            _ => false,
+        });
+        let quiet = !waiting && self.flow.outputs.is_quiet();
+        if !quiet && now < until {
+            return;
+        }
+        if !quiet {
+            let rows: usize = self.flow.waiting().iter().map(|(_, rows)| rows).sum();
+            tracing::warn!(
+                rows,
+                "not all rows could be written in time; they stay uncommitted and are delivered again"
+            );
+        }
+        for id in self.each_sink() {
+            if let Some(failure) = self.flow.close_sink(id) {
+                self.flow.shared.fail(failure);
+            }
+        }
+        self.flow.outputs.send(&self.flow.shared.accounts);
+        self.flow.outputs.close(if quiet { until.since(now) } else { Duration::ZERO });
+        self.acknowledgements();
+        self.phase = Phase::Committing { next: now, deadline };
+    }
+
+    fn commit_last(&mut self, now: Moment, next: Moment, deadline: Moment) {
+        if !self.flow.shared.accounts.is_tracked() || self.partitions.is_empty() {
+            self.phase = Phase::Closed;
+            return;
+        }
+        if now >= deadline {
+            let offsets = self.last_offsets();
+            self.flow.shared.fail(format!(
+                "the final commit did not succeed in time ({offsets}); these records may be delivered again"
+            ));
+            self.phase = Phase::Closed;
+            return;
+        }
+        if self.commits.is_in_flight() || now < next {
+            return;
+        }
+        let entries = self.commits.last(&self.flow.shared.accounts);
+        if entries.is_empty() {
+            self.phase = Phase::Closed;
+            return;
+        }
+        self.send_commit(now, entries);
+        self.phase = if self.commits.is_in_flight() {
+            Phase::Awaiting { deadline }
+        } else {
+            Phase::Committing { next: now + COMMIT_RETRY, deadline }
+        };
+    }
+
+    /// What the answer to the last commit means for the stop; a failure, where it cannot be tried again.
+    pub(super) fn final_answer(&mut self, now: Moment, answer: &CommitAnswer) -> Option<String> {
+        let Phase::Awaiting { deadline } = self.phase else { return None };
+        let errors: Vec<_> =
+            answer.results.iter().filter_map(|(id, result)| Some((*id, result.as_ref().err()?))).collect();
+        if errors.is_empty() {
+            self.phase = Phase::Closed;
+            return None;
+        }
+        if errors.iter().all(|(_, error)| matches!(error.kind, Kind::Coordinator | Kind::Transient)) {
+            self.phase = Phase::Committing { next: now + COMMIT_RETRY, deadline };
+            return None;
+        }
+        self.phase = Phase::Closed;
+        let list: Vec<String> = errors
+            .iter()
+            .map(|(id, error)| {
+                let offset = self.flow.shared.accounts.tracker(*id).commit_offset();
+                let offset = offset.map_or_else(String::new, |offset| format!(" at {offset}"));
+                format!("{}{offset}: {error}", self.partitions[id.index()].name)
+            })
+            .collect();
+        Some(format!("the final commit failed: {}; these records may be delivered again", list.join("; ")))
+    }
+
+    fn last_offsets(&self) -> String {
+        let last = self.commits.last(&self.flow.shared.accounts);
+        let list: Vec<String> = last
+            .iter()
+            .map(|(id, offset)| format!("{} at {offset}", self.partitions[id.index()].name))
+            .collect();
+        list.join(", ")
+    }
+}
