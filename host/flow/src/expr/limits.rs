@@ -127,6 +127,32 @@ fn string_end(bytes: &[u8], at: usize, raw: bool) -> usize {
     bytes.len()
 }
 
+/// The byte after the bracket that closes the one at `open`, or after `open` where none does.
+pub(super) fn closing(text: &str, open: usize) -> usize {
+    let bytes = text.as_bytes();
+    let mut depth = 0_usize;
+    let mut at = open;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'"' | b'\'' => {
+                let raw = at > 0 && bytes[at - 1].eq_ignore_ascii_case(&b'r');
+                at = string_end(bytes, at, raw);
+                continue;
+            }
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 {
+                    return at + 1;
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    open + 1
+}
+
 #[cfg(test)]
 mod tests {
     use super::{MAX_LENGTH, check};

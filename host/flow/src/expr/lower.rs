@@ -13,6 +13,7 @@ use cel::common::ast::{
 
 use super::ResultKind;
 use super::issue::ExprIssue;
+use super::limits::closing;
 use super::node::{Literal, MsgField, Node};
 use super::suggest::nearest;
 
@@ -269,25 +270,30 @@ impl Lowering<'_> {
             Syntax::Call(call) => {
                 call.target.iter().for_each(|target| include(self.span(target)));
                 call.args.iter().for_each(|argument| include(self.span(argument)));
-                let closes = match call.func_name.as_str() {
-                    operators::INDEX => "]",
+                let bracket = match call.func_name.as_str() {
+                    operators::INDEX => self.token(tree.id),
+                    // The token is the bracket; the name is before it.
                     name if name.starts_with(|first: char| first.is_ascii_alphabetic()) => {
-                        if let Some(token) = self.token(tree.id)
-                            && let Some(at) = self.text[..token.start].rfind(name)
+                        let token = self.token(tree.id);
+                        if let Some(at) =
+                            token.as_ref().and_then(|token| self.text[..token.start].rfind(name))
                         {
                             include(at..at + name.len());
                         }
-                        ")"
+                        token
                     }
-                    _ => "",
+                    _ => None,
                 };
-                let end = span.as_ref().map_or(0, |span| span.end);
-                if !closes.is_empty() && self.text[end..].trim_start().starts_with(closes) {
-                    let skipped = self.text[end..].len() - self.text[end..].trim_start().len();
-                    span = span.map(|span| span.start..end + skipped + 1);
+                if let Some(bracket) = bracket {
+                    include(bracket.start..closing(self.text, bracket.start));
                 }
             }
-            Syntax::Comprehension(each) => include(self.span(&each.iter_range)),
+            Syntax::Comprehension(each) => {
+                include(self.span(&each.iter_range));
+                if let Some(bracket) = self.token(tree.id) {
+                    include(bracket.start..closing(self.text, bracket.start));
+                }
+            }
             _ => {}
         }
         span.unwrap_or(0..self.text.len())

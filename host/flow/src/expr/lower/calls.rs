@@ -200,12 +200,13 @@ impl Lowering<'_> {
         let (fewest, most) = signature.arguments;
         if !(fewest..=most).contains(&trees.len()) {
             let receiver = usize::from(method);
-            let takes = if fewest == most {
-                (fewest - receiver.min(fewest)).to_string()
-            } else {
-                format!("{} to {}", fewest - receiver, most - receiver)
+            let takes = match (fewest - receiver, most - receiver) {
+                (0, 0) => "no argument".to_owned(),
+                (1, 1) => "one argument".to_owned(),
+                (fewest, most) if fewest == most => format!("{fewest} arguments"),
+                (fewest, most) => format!("{fewest} to {most} arguments"),
             };
-            let text = format!("`{bare}` takes {takes} arguments, not {}", call.args.len());
+            let text = format!("`{bare}` takes {takes}, not {}", call.args.len());
             return Err(self.issue(tree, text, Some(&format!("write {}", written(signature)))));
         }
         let mut nodes = Vec::with_capacity(trees.len());
