@@ -30,6 +30,9 @@ pub(super) struct Writer {
     /// Rows whose fate is known and was not told yet.
     verdicts: Vec<(OutputIndex, Token, Ack)>,
     waker: Waker,
+    /// A queue was full, and nothing was taken from it since. It has room only once reports are *taken*, which nothing
+    /// wakes for.
+    full: bool,
     closed: bool,
 }
 
@@ -86,28 +89,35 @@ impl Writer {
                 Producer { tokens: Slab::new(), errors: Errors::new(), queue }
             })
             .collect();
-        Ok(Writer { outputs: made, producers, verdicts: Vec::new(), waker: waker.clone(), closed: false })
+        Ok(Writer {
+            outputs: made,
+            producers,
+            verdicts: Vec::new(),
+            waker: waker.clone(),
+            full: false,
+            closed: false,
+        })
     }
 
     /// Takes what all clients have to say, without waiting.
     fn drain(&mut self) {
+        let before = self.verdicts.len();
         for producer in &mut self.producers {
             producer.serve(Duration::ZERO, &self.outputs, &mut self.verdicts);
+        }
+        if self.full && self.verdicts.len() > before {
+            self.full = false;
+            (self.waker)();
         }
     }
 }
 
 impl Producer {
-    /// Takes events until there are none, waiting for the first; says whether there was one.
-    fn serve(
-        &mut self,
-        wait: Duration,
-        outputs: &[Output],
-        verdicts: &mut Vec<(OutputIndex, Token, Ack)>,
-    ) -> bool {
-        let (tokens, mut wait, mut any) = (&mut self.tokens, wait, false);
+    /// Takes events until there are none, waiting for the first.
+    fn serve(&mut self, wait: Duration, outputs: &[Output], verdicts: &mut Vec<(OutputIndex, Token, Ack)>) {
+        let (tokens, mut wait) = (&mut self.tokens, wait);
         while let Some(event) = self.queue.poll(wait) {
-            (wait, any) = (Duration::ZERO, true);
+            wait = Duration::ZERO;
             if event.kind() != EventKind::Deliveries {
                 self.errors.take(self.queue.client(), &event);
                 continue;
@@ -125,7 +135,6 @@ impl Producer {
                 verdicts.push((output, token, ack));
             });
         }
-        any
     }
 
     /// Waits for all acknowledgements, up to the deadline. The flush stops waiting for batches to fill; it needs the
@@ -189,6 +198,7 @@ impl TopicSink for Writer {
                     }
                 }
                 Err(code) if code.known() == Some(E::QueueFull) => {
+                    self.full = true;
                     if refused {
                         (self.waker)();
                     }

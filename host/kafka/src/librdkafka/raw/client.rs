@@ -41,7 +41,7 @@ impl Conf {
         Conf(conf)
     }
 
-    /// Sets one key; the error is librdkafka's own sentence.
+    /// Sets one key; the error is librdkafka's own sentence, and names the key.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         let text = |what: &str| format!("`{key}` holds a NUL byte in its {what}");
         let name = CString::new(key).map_err(|_| text("name"))?;
@@ -53,7 +53,11 @@ impl Conf {
         };
         match outcome {
             c::rd_kafka_conf_res_t::RD_KAFKA_CONF_OK => Ok(()),
-            _ => Err(sentence(&why)),
+            // Where a key is another name of one, the sentence has that one.
+            _ => match sentence(&why) {
+                why if why.contains(key) => Err(why),
+                why => Err(format!("`{key}`: {why}")),
+            },
         }
     }
 
