@@ -3,4 +3,5 @@
 //! A test that needs a broker asks for it with `kafka::shared()` and returns where there is none.
 
 mod conformance;
+mod drills;
 mod harness;

@@ -197,25 +197,7 @@ impl Broker {
     /// # Errors
     /// If the coordinator does not answer in time, or answers with an error for a partition.
     pub fn committed(&self, group: &str, topic: &str) -> Result<BTreeMap<i32, i64>> {
-        let consumer = self.member(group)?;
-        let mut list = TopicPartitionList::new();
-        for partition in partitions(&consumer, topic)? {
-            list.add_partition(topic, partition);
-        }
-        let answer = retry(|| {
-            let answer = consumer.committed_offsets(list.clone(), REQUEST)?;
-            match answer.elements().into_iter().find_map(|element| element.error().err()) {
-                Some(error) => Err(error),
-                None => Ok(answer),
-            }
-        });
-        let answer = answer.with_context(|| format!("cannot fetch the offsets of {group}"))?;
-        let elements = answer.elements();
-        let offsets = elements.iter().filter_map(|element| match element.offset() {
-            Offset::Offset(offset) => Some((element.partition(), offset)),
-            _ => None,
-        });
-        Ok(offsets.collect())
+        committed(&self.member(group)?, topic).with_context(|| format!("cannot fetch the offsets of {group}"))
     }
 
     /// Commits an offset for a group, as an earlier run of a flow would have done.
@@ -235,14 +217,29 @@ impl Broker {
     /// # Errors
     /// If they are not in time; says what they are.
     pub fn await_committed(&self, group: &str, topic: &str, offsets: &[(i32, i64)]) -> Result<()> {
+        self.await_committed_within(group, topic, offsets, PATIENCE)
+    }
+
+    /// The same, for work that takes longer.
+    ///
+    /// # Errors
+    /// As for `await_committed`.
+    pub fn await_committed_within(
+        &self,
+        group: &str,
+        topic: &str,
+        offsets: &[(i32, i64)],
+        within: Duration,
+    ) -> Result<()> {
+        let consumer = self.member(group)?;
         let wanted = offsets.iter().copied().collect();
         let start = Instant::now();
         loop {
-            let committed = self.committed(group, topic)?;
+            let committed = committed(&consumer, topic).with_context(|| format!("the offsets of {group}"))?;
             if committed == wanted {
                 return Ok(());
             }
-            if start.elapsed() > PATIENCE {
+            if start.elapsed() > within {
                 bail!("{group} has committed {committed:?} of {topic}, not {wanted:?}");
             }
             // A coordinator tells nobody of a commit.
@@ -255,6 +252,26 @@ impl Broker {
         let mut config = self.client();
         Ok(config.set("group.id", group).set("enable.auto.commit", "false").create()?)
     }
+}
+
+fn committed(consumer: &BaseConsumer, topic: &str) -> Result<BTreeMap<i32, i64>> {
+    let mut list = TopicPartitionList::new();
+    for partition in partitions(consumer, topic)? {
+        list.add_partition(topic, partition);
+    }
+    let answer = retry(|| {
+        let answer = consumer.committed_offsets(list.clone(), REQUEST)?;
+        match answer.elements().into_iter().find_map(|element| element.error().err()) {
+            Some(error) => Err(error),
+            None => Ok(answer),
+        }
+    })?;
+    let elements = answer.elements();
+    let offsets = elements.iter().filter_map(|element| match element.offset() {
+        Offset::Offset(offset) => Some((element.partition(), offset)),
+        _ => None,
+    });
+    Ok(offsets.collect())
 }
 
 fn partitions(consumer: &BaseConsumer, topic: &str) -> Result<Vec<i32>> {

@@ -127,6 +127,18 @@ impl<'a> Space<'a> {
         Ok(())
     }
 
+    /// Deletes a group's offsets now.
+    ///
+    /// # Errors
+    /// What the broker answers.
+    pub fn delete_group(&self, group: &str) -> Result<()> {
+        for answer in wait(self.admin()?.delete_groups(&[group], &options()))? {
+            answer.map_err(|(group, code)| anyhow!("cannot delete {group}: {code}"))?;
+        }
+        self.groups.borrow_mut().retain(|name| name != group);
+        Ok(())
+    }
+
     /// The names of all topics on the broker.
     ///
     /// # Errors

@@ -16,30 +16,31 @@ use xtask::root;
 /// Arguments go to `cargo test`; `--workspace` is added unless they choose packages.
 pub fn test(arguments: &[String]) -> Result<ExitCode> {
     let root = root();
-    let mut phases = Phases::new(5);
+    let to_cargo: Vec<&str> =
+        arguments.iter().map(String::as_str).take_while(|argument| *argument != "--").collect();
+    let all = !to_cargo.iter().any(|argument| ["-p", "--package", "--workspace", "--all"].contains(argument));
+    let end_to_end =
+        all || to_cargo.iter().any(|argument| ["loom-tests", "--workspace", "--all"].contains(argument));
+
+    let mut phases = Phases::new(if end_to_end { 5 } else { 3 });
     phases.run("The wasm32-wasip2 target of the Rust toolchain", ensure_target)?;
     phases.run("The guests, as WebAssembly components", || build(Which::All))?;
-    phases.run("loom-host and the tests", || {
-        // With `--tests` the features of development dependencies are chosen as `cargo test` chooses them, so that
-        // nothing is compiled twice.
-        let mut build = cargo(&root);
-        build
-            .args(["build", "--locked", "--workspace", "--bins", "--tests", "--target-dir"])
-            .arg(root.join("target"));
-        run(&mut build)
-    })?;
-    let kafka = phases.run("Kafka", shared_kafka)?;
+    let mut kafka = None;
+    if end_to_end {
+        phases.run("loom-host and the tests", build_host)?;
+        kafka = phases.run("Kafka", shared_kafka)?;
+    }
 
     let skipped = root.join("target").join(format!("skipped-tests-{}", std::process::id()));
     let mut command = cargo(&root);
-    command.args(["test", "--locked", "--target-dir"]).arg(root.join("target"));
-    let chooses =
-        |argument: &&String| matches!(argument.as_str(), "-p" | "--package" | "--workspace" | "--all");
-    if !arguments.iter().take_while(|argument| *argument != "--").any(|argument| chooses(&argument)) {
+    command.args(["test", "--locked", "--no-fail-fast", "--target-dir"]).arg(root.join("target"));
+    if all {
         command.arg("--workspace");
     }
-    command.args(arguments);
-    command.env("LOOM_HOST_BIN", root.join("target/debug/loom-host")).env("LOOM_SKIPPED_TESTS", &skipped);
+    command.args(arguments).env("LOOM_SKIPPED_TESTS", &skipped);
+    if end_to_end {
+        command.env("LOOM_HOST_BIN", root.join("target/debug/loom-host"));
+    }
     if let Some(kafka) = &kafka {
         command.env("LOOM_TEST_KAFKA", kafka.address());
     }
@@ -48,6 +49,17 @@ pub fn test(arguments: &[String]) -> Result<ExitCode> {
     result?;
     eprintln!("all tests passed, after {}", phases.elapsed());
     Ok(ExitCode::SUCCESS)
+}
+
+/// Builds the binary that the end-to-end tests run. With `--tests` the features of development dependencies are chosen
+/// as `cargo test` chooses them, so that nothing is compiled twice.
+fn build_host() -> Result<()> {
+    let root = root();
+    let mut build = cargo(&root);
+    build
+        .args(["build", "--locked", "--workspace", "--bins", "--tests", "--target-dir"])
+        .arg(root.join("target"));
+    run(&mut build)
 }
 
 /// The broker for this run; none where one is named already, or where none can be had.
