@@ -28,8 +28,8 @@ pub(crate) trait Guest: Sized {
     /// Finds the functions, and asks the plugin what it must be asked first.
     fn open(plugin: &Plugin, instance: &mut Instance) -> Result<Self, StartError>;
 
-    /// Whether one call takes many rows.
-    fn takes_batches(&self) -> bool;
+    /// Whether one call takes many rows: the column form is used where the plugin has it.
+    fn takes_batches(plugin: &Plugin) -> bool;
 
     /// Calls the guest on these rows. Without a fault the answers to all of them are collected; with one, none is.
     fn call(
@@ -65,6 +65,8 @@ pub(crate) struct Slot<G> {
     plugin: Plugin,
     node: NodeContext,
     time: CallTime,
+    /// Whether one call takes many rows.
+    batches: bool,
     batch_bytes: usize,
     live: Option<(Instance, G)>,
 }
@@ -76,6 +78,7 @@ impl<G: Guest> Slot<G> {
         let mut slot = Slot {
             plugin: plugin.clone(),
             time: CallTime::new(node.timeout.unwrap_or(limits.timeout)),
+            batches: G::takes_batches(plugin),
             batch_bytes: limits.batch_bytes(),
             node,
             live: None,
@@ -105,10 +108,7 @@ impl<G: Guest> Slot<G> {
         let mut done = 0;
         while done < rows.len() {
             let left = &rows[done..];
-            let count = match &self.live {
-                Some((_, guest)) if !guest.takes_batches() => 1,
-                _ => batch_rows(batch, left, self.batch_bytes),
-            };
+            let count = if self.batches { batch_rows(batch, left, self.batch_bytes) } else { 1 };
             match self.attempt(&mut run, batch, &left[..count], answers) {
                 Ok(()) => {
                     run.streak = 0;

@@ -216,12 +216,18 @@ fn nullable(rows: usize, column: NullableColumnResult) -> Result<BytesColumn, Co
     BytesColumn::from_parts(rows, column.values.data, column.values.offsets, &column.validity)
 }
 
-fn headers(rows: usize, column: HeaderColumnResult) -> Result<HeaderColumn, ColumnError> {
+fn headers(rows: usize, column: HeaderColumnResult) -> Result<HeaderColumn, String> {
+    let invalid = |error: ColumnError| error.to_string();
     // How many headers there are is what the last offset says; the columns of names and values must agree.
     let count = column.offsets.last().map_or(0, |last| usize::try_from(*last).unwrap_or(0));
-    let names = BytesColumn::from_parts(count, column.names.data, column.names.offsets, &[])?;
-    let values = nullable(count, column.values)?;
-    HeaderColumn::from_parts(rows, column.offsets, names, values)
+    let names =
+        BytesColumn::from_parts(count, column.names.data, column.names.offsets, &[]).map_err(invalid)?;
+    // Kafka's header names are text, and what is written to an output must be readable.
+    if let Some(name) = (0..count).find(|name| std::str::from_utf8(names.value(*name)).is_err()) {
+        return Err(format!("the name of header {name} is not UTF-8"));
+    }
+    let values = nullable(count, column.values).map_err(invalid)?;
+    HeaderColumn::from_parts(rows, column.offsets, names, values).map_err(invalid)
 }
 
 #[cfg(test)]
@@ -332,5 +338,7 @@ mod tests {
         for offsets in [&[0, 0, 2][..], &[0, 1], &[0, -1, 1], &[0, 1, -1], &[]] {
             assert!(checked(2, headers(offsets, one(), one())).unwrap_err().contains("header column"));
         }
+        let told = checked(2, headers(&[0, 0, 1], bytes(b"\xff", &[0, 1]), one())).unwrap_err();
+        assert_eq!(told, "its header column is invalid: the name of header 0 is not UTF-8");
     }
 }

@@ -8,7 +8,7 @@ use wasmparser::component_types::{
     ComponentAnyTypeId, ComponentDefinedType, ComponentEntityType, ComponentValType,
 };
 use wasmparser::types::TypesRef;
-use wasmparser::{Parser, Payload, ValidPayload, Validator};
+use wasmparser::{ComponentTypeRef, Parser, Payload, TypeBounds, ValidPayload, Validator};
 
 /// The package of the contract.
 const PACKAGE: &str = "loom:plugin/";
@@ -314,7 +314,11 @@ fn outline(path: &Path, bytes: &[u8]) -> Result<Outline, FactsError> {
             Payload::End(_) => depth = depth.saturating_sub(1),
             Payload::ComponentImportSection(section) if depth == 0 => {
                 for import in section.clone() {
-                    imports.push(import.map_err(bad)?.name.name.to_owned());
+                    let import = import.map_err(bad)?;
+                    // A world that `use`s a type imports a name for it, which asks the host for nothing.
+                    if !matches!(import.ty, ComponentTypeRef::Type(TypeBounds::Eq(_))) {
+                        imports.push(import.name.name.to_owned());
+                    }
                 }
             }
             Payload::ComponentExportSection(section) if depth == 0 => {

@@ -74,7 +74,10 @@ fn tell(error: &wasmtime::Error, trap: Option<&Trap>, limits: &Limits) -> String
     if cause.contains("fuel allocated for hostcalls") {
         return format!("handed over more than its output limit of {}", size(limits.output));
     }
+    let cause = cause.strip_prefix("wasm trap: ").unwrap_or(&cause);
     match trap {
+        // Guests keep the larger part of their stack in their memory, and most begin that memory with it.
+        Some(Trap::MemoryOutOfBounds) => format!("trapped: {cause} (endless recursion can look like this)"),
         Some(_) => format!("trapped: {cause}"),
         None => format!("was stopped: {cause}"),
     }

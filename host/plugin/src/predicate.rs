@@ -79,8 +79,8 @@ impl Guest for PredicateGuest {
         }
     }
 
-    fn takes_batches(&self) -> bool {
-        matches!(self, PredicateGuest::Columns(..))
+    fn takes_batches(plugin: &Plugin) -> bool {
+        plugin.loaded().exports.column_predicate.is_some()
     }
 
     fn call(

@@ -127,8 +127,8 @@ impl Guest for StepGuest {
         }
     }
 
-    fn takes_batches(&self) -> bool {
-        matches!(self, StepGuest::Columns(..))
+    fn takes_batches(plugin: &Plugin) -> bool {
+        plugin.loaded().exports.column_step.is_some()
     }
 
     fn call(

@@ -1,0 +1,19 @@
+//! The plugin host with real guests: both forms of steps and predicates, sinks, limits, grants, logs, and what is
+//! refused before a record flows. The guests are built by `cargo xtask guests`.
+
+#[path = "plugin/common.rs"]
+mod common;
+#[path = "plugin/isolation.rs"]
+mod isolation;
+#[path = "plugin/limits.rs"]
+mod limits;
+#[path = "plugin/loading.rs"]
+mod loading;
+#[path = "plugin/logs.rs"]
+mod logs;
+#[path = "plugin/predicates.rs"]
+mod predicates;
+#[path = "plugin/sinks.rs"]
+mod sinks;
+#[path = "plugin/steps.rs"]
+mod steps;
