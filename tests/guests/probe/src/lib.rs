@@ -19,6 +19,7 @@
 //! | `write:PATH` | appends a line to the file; payload becomes `written` or `error: …` |
 //! | `connect:HOST:PORT` | payload becomes `connected` or `error: …` |
 //! | `log:LINE`, `log-flood:N`, `print:LINE`, `eprint:LINE` | writes to the log, the log N times, stdout, stderr |
+//! | `leak:BYTES`, `keep-open:PATH` | forgets so much memory; forgets an open file |
 //! | `context`, `message` | payload becomes, as JSON, what the host says of the node; what arrived |
 //! | `calls` | payload becomes the number of records that this instance has seen, from 1 |
 
@@ -251,6 +252,17 @@ pub fn obey(command: &str, record: &Record, host: &Host) -> Result<Patch, Failur
             eprintln!("{rest}");
             Ok(Patch::default())
         }
+        "leak" => {
+            std::mem::forget(std::hint::black_box(vec![1_u8; rest.parse().unwrap_or(1 << 10)]));
+            Ok(Patch::default())
+        }
+        "keep-open" => match std::fs::File::open(rest) {
+            Ok(file) => {
+                std::mem::forget(file);
+                Ok(Patch::default())
+            }
+            Err(e) => Err(Failure::Fail(e.to_string())),
+        },
         "context" => payload(json(&(host.context)())),
         "message" => payload(json(record)),
         "calls" => payload(CALLS.get().to_string()),
