@@ -6,7 +6,7 @@
 
 mod ends;
 mod facts;
-mod harness;
+pub(crate) mod harness;
 mod memory;
 mod offsets;
 mod reading;

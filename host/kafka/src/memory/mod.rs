@@ -23,6 +23,8 @@ mod sink;
 mod source;
 mod state;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod view;
 
 use std::fmt;

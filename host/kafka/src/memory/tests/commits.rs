@@ -1,0 +1,149 @@
+//! Commit requests that go wrong, and the history of all requests.
+
+use std::time::Duration;
+
+use loom_types::{CommitOffset, Moment, PartitionId, TopicPartition};
+
+use super::{broker_with, client, error, input};
+use crate::conformance::MemoryFixture;
+use crate::conformance::harness::{Reading, consumer};
+use crate::contract::{CommitAnswer, CommitEntry};
+use crate::error::Kind;
+use crate::memory::{Call, CommitFault, When};
+
+fn entry(partition: u32, offset: i64) -> CommitEntry {
+    CommitEntry {
+        partition: PartitionId(partition),
+        offset: CommitOffset(offset),
+        metadata: format!("at {offset}"),
+    }
+}
+
+fn answers(reading: &mut Reading) -> Vec<CommitAnswer> {
+    let mut answers = Vec::new();
+    reading.reader.offsets.answers(&mut answers);
+    answers
+}
+
+#[test]
+fn a_commit_goes_wrong_in_every_scripted_way() {
+    let (broker, clock) = broker_with(10);
+    let fixture = MemoryFixture::default();
+    let client = client(&broker);
+    let mut reading = Reading::start(&fixture, &client, &[("in", 0, 0)]);
+    let faults = broker.faults();
+    let refused = error(Kind::Authorization, "GROUP_AUTHORIZATION_FAILED");
+    faults.commit(When::next(1), CommitFault::Local(error(Kind::Other, "_STATE")));
+    faults.commit(When::next(1), CommitFault::Refused(refused));
+    faults
+        .commit(When::next(1), CommitFault::AppliedThenFailed(error(Kind::Coordinator, "REQUEST_TIMED_OUT")));
+    faults.commit(When::next(1), CommitFault::Unanswered);
+    let committed = || broker.committed("rep", &input()).map(|committed| committed.offset.0);
+
+    assert_eq!(reading.reader.offsets.commit(&[entry(0, 1)]).unwrap_err().code, "_STATE");
+    assert!(answers(&mut reading).is_empty());
+    assert_eq!(committed(), None);
+
+    let calls = reading.signal.calls();
+    let request = reading.reader.offsets.commit(&[entry(0, 2)]).unwrap();
+    assert!(reading.signal.calls() > calls, "an answer wakes");
+    let answer = answers(&mut reading).pop().expect("an answer");
+    assert_eq!(answer.request, request);
+    assert_eq!(answer.results[0].1.as_ref().unwrap_err().code, "GROUP_AUTHORIZATION_FAILED");
+    assert_eq!(committed(), None);
+
+    let request = reading.reader.offsets.commit(&[entry(0, 3)]).unwrap();
+    let answer = answers(&mut reading).pop().expect("an answer");
+    assert_eq!(answer.request, request);
+    assert_eq!(answer.results[0].1.as_ref().unwrap_err().code, "REQUEST_TIMED_OUT");
+    assert_eq!(committed(), Some(3), "applied, and reported failed");
+
+    clock.advance(Duration::from_secs(7));
+    reading.reader.offsets.commit(&[entry(0, 4)]).unwrap();
+    assert!(answers(&mut reading).is_empty(), "lost");
+    assert_eq!(committed(), Some(3));
+
+    reading.reader.offsets.commit(&[entry(0, 5)]).unwrap();
+    assert!(answers(&mut reading)[0].results[0].1.is_ok());
+    assert_eq!(broker.committed("rep", &input()).unwrap().metadata, "at 5");
+
+    let history = broker.commits("rep");
+    let seen: Vec<_> = history
+        .iter()
+        .map(|request| {
+            let entry = &request.entries[0];
+            (entry.offset.0, entry.applied, entry.answer.as_ref().map(Result::is_ok), request.at)
+        })
+        .collect();
+    let (start, later) = (Moment::START, Moment::START + Duration::from_secs(7));
+    assert_eq!(
+        seen,
+        [
+            (2, false, Some(false), start),
+            (3, true, Some(false), start),
+            (4, false, None, later),
+            (5, true, Some(true), later)
+        ]
+    );
+    assert_eq!(broker.view(|view| view.calls(Call::Commit)), 5);
+}
+
+#[test]
+fn one_partition_of_a_commit_can_be_refused() {
+    let (broker, _) = broker_with(10);
+    broker.create_topic("b", 1);
+    let fixture = MemoryFixture::default();
+    let client = client(&broker);
+    let mut reading = Reading::start(&fixture, &client, &[("in", 0, 0), ("b", 0, 0)]);
+    let b = TopicPartition::new("b", 0);
+    broker.faults().fail_partition(
+        Call::Commit,
+        b.clone(),
+        When::next(1),
+        error(Kind::Coordinator, "NOT_COORDINATOR"),
+    );
+    for (round, fine) in [false, true].into_iter().enumerate() {
+        reading.reader.offsets.commit(&[entry(1, 1), entry(0, 6)]).unwrap();
+        let answer = answers(&mut reading).pop().expect("an answer");
+        let results: Vec<_> = answer.results.iter().map(|(id, result)| (id.0, result.is_ok())).collect();
+        assert_eq!(results, [(1, fine), (0, true)], "round {round}");
+        assert_eq!(broker.committed("rep", &b).is_some(), fine);
+        assert_eq!(broker.committed("rep", &input()).unwrap().offset, CommitOffset(6));
+    }
+}
+
+#[test]
+fn a_client_s_own_commits_run_by_the_outside_clock_and_are_told_apart() {
+    let (broker, clock) = broker_with(10);
+    let fixture = MemoryFixture::default();
+    let mut settings = consumer(&fixture, "rep");
+    settings.auto_commit = true;
+    let client = broker.as_broker(settings);
+    let mut reading = Reading::start(&fixture, &client, &[("in", 0, 0)]);
+    reading.records(10);
+    clock.advance(Duration::from_secs(4));
+    broker.tick();
+    assert!(broker.commits("rep").is_empty(), "before its time");
+    clock.advance(Duration::from_secs(1));
+    broker.tick();
+    clock.advance(Duration::from_secs(5));
+    broker.tick();
+    drop(reading);
+    let history = broker.commits("rep");
+    assert_eq!(history.len(), 1, "nothing new, no commit");
+    assert!(history[0].automatic);
+    assert_eq!(history[0].entries[0].offset, CommitOffset(10));
+}
+
+#[test]
+fn a_long_run_keeps_no_history() {
+    let (broker, _) = broker_with(10);
+    broker.keep_commits(false);
+    let fixture = MemoryFixture::default();
+    let client = client(&broker);
+    let mut reading = Reading::start(&fixture, &client, &[("in", 0, 0)]);
+    reading.reader.offsets.commit(&[entry(0, 5)]).unwrap();
+    assert!(answers(&mut reading)[0].results[0].1.is_ok());
+    assert!(broker.commits("rep").is_empty());
+    assert_eq!(broker.committed("rep", &input()).unwrap().offset, CommitOffset(5));
+}
