@@ -1,1 +1,42 @@
-fn main() {}
+//! `loom-host`: the command. Verbs, what people see, signals and exit statuses; the work is done in the crates below.
+//!
+//! Invariants: standard output holds what a command was asked for and nothing else; everything else goes to standard
+//! error; every way out of the process has a status of [`status::Status`].
+
+mod answers;
+mod args;
+mod check;
+mod dev;
+mod flow_file;
+mod inspect;
+mod logs;
+mod panics;
+mod report;
+mod run;
+mod signals;
+mod start;
+mod status;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, PluginVerb, Verb};
+use status::Status;
+
+fn main() -> ExitCode {
+    panics::abort_on_panic();
+    let cli = Cli::parse();
+    if let Err(message) = logs::start() {
+        terminal::print_error(&format!("error: {message}\n"));
+        return Status::Usage.into();
+    }
+    match cli.verb {
+        Verb::Run(args) => run::run(&args),
+        Verb::Dev(args) => dev::dev(&args),
+        Verb::Check(args) => check::check(&args),
+        Verb::Plugin { verb: PluginVerb::Inspect(args) } => inspect::inspect(&args),
+    }
+    .into()
+}

@@ -1,0 +1,80 @@
+//! What the flow compiler asks of others, answered: the process's environment, the plugins' files, the Kafka client.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use loom_flow::{ClientKind, ComponentFacts, Components, Environment, KafkaKeys, KeyRefusal, Role};
+use loom_kafka::librdkafka;
+use loom_plugin::{Facts, FactsError, read_facts};
+
+use crate::flow_file::words;
+
+/// No secret or certificate is larger; it bounds what an endless file can take.
+const MAX_FILE: u64 = 1 << 20;
+
+/// The environment that this process was started in.
+pub struct ProcessEnvironment;
+
+impl Environment for ProcessEnvironment {
+    fn var(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+
+    fn file(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > MAX_FILE {
+            return Err(io::Error::other(format!("it is larger than {} KiB", MAX_FILE >> 10)));
+        }
+        Ok(bytes)
+    }
+}
+
+/// The plugins' files, read without compiling them.
+pub struct PluginFiles;
+
+impl Components for PluginFiles {
+    fn facts(&self, path: &Path) -> Result<ComponentFacts, String> {
+        read_facts(path).map(|facts| of_component(&facts)).map_err(|error| why_no_plugin(&error))
+    }
+
+    fn is_foreign(&self, path: &Path) -> bool {
+        read_facts(path).is_err_and(|error| !error.is_bad_file())
+    }
+}
+
+/// Why a file is no plugin of this host, with the system's errors in plain words.
+pub fn why_no_plugin(error: &FactsError) -> String {
+    match error {
+        FactsError::Unreadable { file, source } => {
+            format!("cannot read {}: {}", file.display(), words(source))
+        }
+        other => other.to_string(),
+    }
+}
+
+fn of_component(facts: &Facts) -> ComponentFacts {
+    let roles = [
+        (facts.roles.is_step(), Role::Step),
+        (facts.roles.is_predicate(), Role::Predicate),
+        (facts.roles.sink, Role::Sink),
+    ];
+    ComponentFacts {
+        roles: roles.into_iter().filter_map(|(is, role)| is.then_some(role)).collect(),
+        tracked: facts.roles.tracked,
+    }
+}
+
+/// The settings that librdkafka takes.
+pub struct ClientKeys;
+
+impl KafkaKeys for ClientKeys {
+    fn check(&self, client: ClientKind, key: &str, value: &str) -> Result<(), KeyRefusal> {
+        let client = match client {
+            ClientKind::Consumer => librdkafka::ClientKind::Consumer,
+            ClientKind::Producer => librdkafka::ClientKind::Producer,
+        };
+        librdkafka::check_key(client, key, value).map_err(KeyRefusal::Refused)
+    }
+}

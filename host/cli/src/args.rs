@@ -1,0 +1,243 @@
+//! The command line: verbs, flags and their help. What a value means is decided here, once; the commands get it parsed.
+//!
+//! A mistyped verb or flag is answered by clap with the nearest one that exists, status 2.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// More workers than this are a typing mistake, not a machine.
+const MAX_WORKERS: i64 = 1024;
+
+/// More partitions than this are a typing mistake: each costs a queue.
+const MAX_PARTITIONS: i64 = 100_000;
+
+const AFTER_HELP: &str = "\
+Exit statuses:
+  0  done
+  1  the flow, or a file that it names, is wrong
+  2  usage: a flag or verb that there is not
+  3  the flow is right, and its pairing with these plugins or grants is not
+  4  failed while starting or running
+  128 + N  ended by signal N (130 is Ctrl-C)
+
+LOOM_LOG sets what is logged, on standard error: `info` is the default, `loom_kafka=debug,info` says more of Kafka.
+
+Examples:
+  loom-host check flow.yaml
+  loom-host dev flow.yaml --input orders.jsonl
+  loom-host run flow.yaml -w 4";
+
+const RUN_HELP: &str = "\
+The first SIGTERM or SIGINT stops the flow gracefully: intake ends, what is in flight is written, offsets are \
+committed, status 0. A second one ends the process at once.
+
+Examples:
+  loom-host run flow.yaml
+  loom-host run flow.yaml -w 4
+  KAFKA_BROKERS=kafka:9092 LOOM_LOG=debug loom-host run flow.yaml";
+
+const DEV_HELP: &str = "\
+Records go to the flow's first topic. Standard output gets a JSON object for each output record, and in the last \
+line the final offsets and the ledger; logs go to standard error.
+
+Examples:
+  loom-host dev flow.yaml --input orders.jsonl
+  head -3 orders.jsonl | loom-host dev flow.yaml --input -
+  echo '{\"key\":\"c-1\",\"payload\":{\"total\":12}}' | loom-host dev flow.yaml --input - --envelope
+  loom-host dev flow.yaml --input orders.jsonl --partitions 4 -w 2 > outputs.jsonl";
+
+const CHECK_HELP: &str = "\
+Prints every problem at once, with its place and what to do. Status 0 when there are none, or warnings only; 1 otherwise.
+
+Examples:
+  loom-host check flow.yaml
+  loom-host check flow.yaml --require-env
+  loom-host check flow.yaml --no-plugins --format json | jq '.issues[].code'";
+
+const PLUGIN_HELP: &str = "\
+Examples:
+  loom-host plugin inspect plugins/enrich.wasm";
+
+const INSPECT_HELP: &str = "\
+The component is read, not compiled and not run.
+
+Examples:
+  loom-host plugin inspect plugins/enrich.wasm
+  loom-host plugin inspect plugins/*.wasm";
+
+/// Runs Kafka flows declared in YAML, with steps in WebAssembly.
+#[derive(Debug, Parser)]
+#[command(name = "loom-host", version, about, after_help = AFTER_HELP, max_term_width = 110)]
+#[command(subcommand_required = true, arg_required_else_help = true, disable_help_subcommand = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Run a flow against Kafka until it is told to stop
+    #[command(after_help = RUN_HELP)]
+    Run(RunArgs),
+    /// Run a flow on a file of records, without Kafka
+    #[command(after_help = DEV_HELP)]
+    Dev(DevArgs),
+    /// Say all that is wrong with a flow
+    #[command(after_help = CHECK_HELP)]
+    Check(CheckArgs),
+    /// Look at plugins
+    #[command(after_help = PLUGIN_HELP, subcommand_required = true, arg_required_else_help = true)]
+    #[command(disable_help_subcommand = true)]
+    Plugin {
+        #[command(subcommand)]
+        verb: PluginVerb,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum PluginVerb {
+    /// Show a component's roles, imports, size and digest
+    #[command(after_help = INSPECT_HELP)]
+    Inspect(InspectArgs),
+}
+
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    /// The flow
+    #[arg(value_name = "FLOW")]
+    pub flow: PathBuf,
+    #[command(flatten)]
+    pub process: ProcessArgs,
+}
+
+/// What both ways of running a flow take.
+#[derive(Args, Debug)]
+pub struct ProcessArgs {
+    /// Worker threads; each owns its share of the partitions
+    #[arg(short, long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=MAX_WORKERS))]
+    pub workers_per_process: u16,
+    /// Where compiled plugins are kept [default: loom-host in the user's cache folder]
+    #[arg(long, value_name = "DIR")]
+    pub cache_dir: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub struct DevArgs {
+    /// The flow
+    #[arg(value_name = "FLOW")]
+    pub flow: PathBuf,
+    /// The records, one a line; `-` is standard input
+    #[arg(short, long, value_name = "FILE|-")]
+    pub input: PathBuf,
+    /// A line is an object with topic, partition, key, headers, timestamp_ms and payload, not a payload alone
+    #[arg(long)]
+    pub envelope: bool,
+    /// Partitions of each input topic; records go there by key, else in turn
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=MAX_PARTITIONS))]
+    pub partitions: u32,
+    /// How long to wait at the end of the input for records that are not resolved
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    pub timeout: Duration,
+    #[command(flatten)]
+    pub process: ProcessArgs,
+}
+
+#[derive(Args, Debug)]
+pub struct CheckArgs {
+    /// The flow
+    #[arg(value_name = "FLOW")]
+    pub flow: PathBuf,
+    /// A variable that the flow names and that is not set is an error, as it is for `run`
+    #[arg(long)]
+    pub require_env: bool,
+    /// Do not look into the plugins' files
+    #[arg(long)]
+    pub no_plugins: bool,
+    /// How to print the problems
+    #[arg(long, value_enum, default_value_t = Format::Human)]
+    pub format: Format,
+}
+
+#[derive(Args, Debug)]
+pub struct InspectArgs {
+    /// Components
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+}
+
+/// How problems are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people, with the lines of the file
+    Human,
+    /// One JSON object on standard output
+    Json,
+}
+
+/// A length of time as the flow language writes it.
+fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|error| format!("{error}; write for example 500ms, 30s or 2m"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::{CommandFactory, Parser};
+
+    use super::{Cli, Verb, duration};
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_help_has_examples() {
+        fn visit(command: &mut clap::Command) {
+            let help = command.render_help().to_string();
+            assert!(help.contains("Examples:"), "{} has none:\n{help}", command.get_name());
+            command.get_subcommands_mut().for_each(visit);
+        }
+        visit(&mut Cli::command());
+    }
+
+    #[test]
+    fn examples_of_the_help_parse() {
+        fn examples(command: &clap::Command, out: &mut Vec<String>) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let listed = help.split("Examples:").nth(1).unwrap_or_default().lines();
+            out.extend(listed.filter(|line| line.contains("loom-host")).map(str::to_owned));
+            command.get_subcommands().for_each(|inner| examples(inner, out));
+        }
+        let mut all = Vec::new();
+        examples(&Cli::command(), &mut all);
+        assert!(all.len() > 8, "{all:?}");
+        for line in all {
+            let words = line.split("loom-host ").nth(1).unwrap_or_default();
+            let words = words.split(['|', '>']).next().unwrap_or_default().split_whitespace();
+            let parsed = Cli::try_parse_from(std::iter::once("loom-host").chain(words));
+            assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+        }
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_documentation() {
+        let parse = |words: &[&str]| Cli::try_parse_from(words).map(|cli| cli.verb);
+        let Ok(Verb::Dev(dev)) = parse(&["loom-host", "dev", "f.yaml", "--input", "-"]) else { panic!() };
+        assert_eq!((dev.partitions, dev.timeout, dev.envelope), (1, Duration::from_secs(30), false));
+        assert_eq!(dev.process.workers_per_process, 1);
+        assert!(parse(&["loom-host", "dev", "f.yaml"]).is_err(), "an input is needed");
+        assert!(parse(&["loom-host", "run", "f.yaml", "-w", "0"]).is_err());
+    }
+
+    #[test]
+    fn times_need_a_unit() {
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert!(duration("30").is_err_and(|message| message.contains("30s")));
+    }
+}

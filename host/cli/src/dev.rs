@@ -1,0 +1,106 @@
+//! `dev`: the same flow, the same runtime, the memory broker: no Kafka is needed.
+//!
+//! Standard output holds each output record as a JSON object and, last, offsets and ledger. The run ends by itself when
+//! the input ended and every record is resolved; it ends early when it is told to, or when nobody reads the output.
+
+mod input;
+mod output;
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use loom_flow::plan::OffsetReset;
+use loom_flow::{Mode, Plan};
+use loom_kafka::Broker;
+use loom_kafka::memory::{MemoryBroker, system_clock};
+use loom_runtime::{End, Options, Stop, assemble, consumer_settings};
+
+use crate::args::DevArgs;
+use crate::signals::Signals;
+use crate::start::{self, Refusal};
+use crate::status::Status;
+use input::{Input, Target};
+use output::Printer;
+
+/// Partitions of an output topic: its records are seen in the order they were written.
+const OUTPUT_PARTITIONS: i32 = 1;
+
+/// What a process has that SIGPIPE ends, as `head` ends what it reads from.
+const SIGPIPE: u8 = 13;
+
+/// Runs the flow on the input; the status says how it ended.
+pub fn dev(args: &DevArgs) -> Status {
+    try_dev(args).unwrap_or_else(Refusal::tell)
+}
+
+fn try_dev(args: &DevArgs) -> Result<Status, Refusal> {
+    let mut plan = start::plan(&args.flow, Mode::Dev)?;
+    // No group has been here before, and all of the input is meant.
+    plan.consumer.auto_offset_reset = OffsetReset::Earliest;
+    let stop = Stop::new();
+    let signals = Signals::listen(Status::Signal).map_err(start::no_signals)?;
+    let plugins = start::plugin_host(&args.process)?;
+    let input = open(args, &plan)?;
+
+    let unread = Arc::new(AtomicBool::new(false));
+    let gone = {
+        let (unread, stop) = (unread.clone(), stop.clone());
+        move || {
+            unread.store(true, Ordering::Release);
+            stop.request();
+        }
+    };
+    let printer = Printer::start(io::stdout(), gone)
+        .map_err(|error| Refusal::Other(Status::Failed, format!("cannot print outputs: {error}")))?;
+    let broker = broker(args, &plan, input, &printer);
+    let client: Arc<dyn Broker> = Arc::new(broker.as_broker(consumer_settings(&plan)));
+    let options = Options {
+        workers: usize::from(args.process.workers_per_process),
+        end: End::AtEndOfInput { timeout: args.timeout },
+    };
+    let assembled = assemble(Arc::new(plan), client, &plugins, options, &stop).map_err(Refusal::Assembly)?;
+    let outcome = start::run_until_stopped(assembled, &stop, &signals);
+
+    let mut statuses = vec![start::status_of(&outcome)];
+    if let Err(error) = printer.finish(&outcome.summary.to_json()) {
+        tracing::error!("cannot write to standard output: {error}");
+        statuses.push(Status::Failed);
+    } else if unread.load(Ordering::Acquire) {
+        statuses.push(Status::Signal(SIGPIPE));
+    }
+    outcome.summary.log();
+    statuses.extend(signals.heard().map(Status::Signal));
+    Ok(Status::of_several(statuses))
+}
+
+/// The input, for the flow's topics.
+fn open(args: &DevArgs, plan: &Plan) -> Result<Input, Refusal> {
+    let targets = plan.consumer.topics.iter();
+    let targets = targets.map(|topic| Target { topic: topic.to_string(), partitions: partitions(args) });
+    Input::open(&args.input, args.envelope, targets.collect())
+        .map_err(|error| Refusal::Other(Status::Failed, error.to_string()))
+}
+
+/// A broker that has all topics of the flow: the inputs are fed, the outputs printed.
+fn broker(args: &DevArgs, plan: &Plan, input: Input, printer: &Printer) -> MemoryBroker {
+    let broker = MemoryBroker::new(system_clock());
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    broker.started_at_ms(i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
+    broker.keep_commits(false);
+    let topics: Vec<(&str, i32)> =
+        plan.consumer.topics.iter().map(|topic| (&**topic, partitions(args))).collect();
+    broker.stream_topics(&topics, Box::new(input));
+    let outputs: BTreeSet<&str> = plan.outputs.iter().map(|output| &*output.topic).collect();
+    for topic in outputs {
+        broker.observe_topic(topic, OUTPUT_PARTITIONS, printer.observer());
+    }
+    broker
+}
+
+fn partitions(args: &DevArgs) -> i32 {
+    // The argument's range is checked where it is parsed.
+    i32::try_from(args.partitions).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,132 @@
+//! Reading the flow file. What the compiler cannot say, because there is no text to point into, is said here: no such
+//! file, a folder, no right to read, too large.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use loom_flow::{Code, Issue, Severity, SourceFile, Stretch};
+
+/// No flow is larger; it bounds what an endless file can take.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// Reads a flow. Relative paths in it are beside the file.
+///
+/// # Errors
+/// An issue for the whole file.
+pub fn read(path: &Path) -> Result<SourceFile, Box<Issue>> {
+    let name = path.display().to_string();
+    let bytes = read_bytes(path).map_err(|problem| {
+        let (message, hint) = problem;
+        let at = Stretch { line: 1, column: 1, offset: 0, len: 0 };
+        Box::new(Issue {
+            severity: Severity::Error,
+            code: Code::FileInvalid,
+            message: format!("cannot read the flow {name}: {message}"),
+            file: name.clone(),
+            at,
+            related: None,
+            path: String::new(),
+            hint,
+        })
+    })?;
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
+    Ok(SourceFile { name, bytes, dir })
+}
+
+/// The bytes, or what is wrong and what to do.
+fn read_bytes(path: &Path) -> Result<Vec<u8>, (String, Option<String>)> {
+    let failed = |error: io::Error| (words(&error), nearest_hint(path, &error));
+    let file = File::open(path).map_err(failed)?;
+    if file.metadata().map_err(failed)?.is_dir() {
+        let inside = yaml_files(path);
+        let hint = match inside.as_slice() {
+            [] => "name the YAML file itself".to_owned(),
+            some => format!("name the YAML file itself, such as {}", some[0].display()),
+        };
+        return Err(("it is a folder".to_owned(), Some(hint)));
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err((format!("it is larger than {} MiB", MAX_BYTES >> 20), None));
+    }
+    Ok(bytes)
+}
+
+/// An error of the file system in plain words.
+pub fn words(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::NotFound => "no such file".to_owned(),
+        ErrorKind::PermissionDenied => "no permission to read it".to_owned(),
+        ErrorKind::IsADirectory => "it is a folder".to_owned(),
+        ErrorKind::NotADirectory => "a part of its path is no folder".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// For a file that is not there: the one in its folder whose name is nearest.
+fn nearest_hint(path: &Path, error: &io::Error) -> Option<String> {
+    if error.kind() != ErrorKind::NotFound {
+        return None;
+    }
+    let folder = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        return Some(format!("the folder {} is not there", folder.display()));
+    }
+    let wanted = path.file_name()?.to_string_lossy().into_owned();
+    let near = yaml_files(folder)
+        .into_iter()
+        .filter_map(|file| {
+            let name = file.file_name()?.to_string_lossy().into_owned();
+            Some((strsim::jaro_winkler(&wanted, &name), file))
+        })
+        .filter(|(similar, _)| *similar > 0.8)
+        .max_by(|one, other| one.0.total_cmp(&other.0))?;
+    Some(format!("did you mean {}?", near.1.display()))
+}
+
+/// The YAML files of a folder, by name; empty if it cannot be read.
+fn yaml_files(folder: &Path) -> Vec<PathBuf> {
+    let is_yaml = |path: &PathBuf| {
+        let extension = path.extension().and_then(OsStr::to_str);
+        matches!(extension, Some("yaml" | "yml"))
+    };
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_yaml).take(1000).collect();
+    files.sort();
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::read;
+
+    #[test]
+    fn a_mistyped_name_is_answered_with_the_nearest() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("flow.yaml"), "name: x").expect("a file");
+        let issue = read(&folder.path().join("flwo.yaml")).expect_err("it is not there");
+        assert!(issue.message.ends_with("flwo.yaml: no such file"), "{}", issue.message);
+        assert!(issue.hint.is_some_and(|hint| hint.contains("flow.yaml")));
+        let folder_issue = read(folder.path()).expect_err("it is a folder");
+        assert!(folder_issue.message.ends_with("it is a folder"), "{}", folder_issue.message);
+        let absent = read(&folder.path().join("no/flow.yaml")).expect_err("no folder");
+        assert!(absent.hint.is_some_and(|hint| hint.contains("is not there")));
+    }
+
+    #[test]
+    fn paths_are_beside_the_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("flow.yaml");
+        fs::write(&file, "name: x").expect("a file");
+        let source = read(&file).expect("readable");
+        assert_eq!((source.dir.as_path(), source.bytes.as_slice()), (folder.path(), &b"name: x"[..]));
+        assert_eq!(source.name, file.display().to_string());
+        assert!(read(Path::new("/dev/zero")).is_err_and(|issue| issue.message.contains("larger")));
+    }
+}

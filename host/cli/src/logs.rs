@@ -1,0 +1,127 @@
+//! Structured logs on standard error: for people on a terminal, elsewhere one flat JSON object a line.
+//!
+//! Fields of spans and of the event stand beside each other at the top level (flow, worker, node, plugin, topic,
+//! partition, offset, row, kind, reason), so that a query needs no path; where a name occurs twice the innermost wins.
+//! A line is written with one call, so lines of different threads never mix. `LOOM_LOG` filters.
+
+mod line;
+
+use std::time::SystemTime;
+
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::{EnvFilter, Registry};
+
+use crate::terminal;
+use line::{Fields, Line};
+
+/// The variable that filters.
+const VARIABLE: &str = "LOOM_LOG";
+
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// Starts logging.
+///
+/// # Errors
+/// `LOOM_LOG` is no filter: a message for the user.
+pub fn start() -> Result<(), String> {
+    let filter = match std::env::var(VARIABLE) {
+        Ok(text) if !text.trim().is_empty() => parse(&text)?,
+        Ok(_) | Err(std::env::VarError::NotPresent) => EnvFilter::new("info"),
+        Err(std::env::VarError::NotUnicode(_)) => return Err(format!("{VARIABLE} is not text")),
+    };
+    let style = if !terminal::stderr_is_terminal() {
+        Style::Json
+    } else {
+        Style::Human { colour: terminal::stderr_takes_colour() }
+    };
+    let subscriber = Registry::default().with(Lines { style }.with_filter(filter));
+    tracing::subscriber::set_global_default(subscriber).map_err(|error| error.to_string())
+}
+
+/// A filter, with a look at what the filter's own grammar lets pass: a mistyped level is taken for a module there, and
+/// would silence everything.
+fn parse(text: &str) -> Result<EnvFilter, String> {
+    for part in text.split(',').map(str::trim) {
+        let level = part.rsplit('=').next().unwrap_or(part).to_lowercase();
+        let mistyped =
+            LEVELS.iter().find(|known| **known != level && strsim::damerau_levenshtein(known, &level) <= 1);
+        if let Some(meant) = mistyped.filter(|_| !LEVELS.contains(&level.as_str())) {
+            return Err(format!("{VARIABLE}={text}: there is no level {level:?}; did you mean {meant:?}?"));
+        }
+    }
+    EnvFilter::try_new(text).map_err(|error| {
+        format!(
+            "{VARIABLE}={text} is no filter: {error}; write for example `info` or `loom_kafka=debug,info`"
+        )
+    })
+}
+
+#[derive(Clone, Copy)]
+enum Style {
+    Human { colour: bool },
+    Json,
+}
+
+/// Writes each event as a line.
+struct Lines {
+    style: Style,
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let mut fields = Fields::default();
+        attributes.record(&mut fields);
+        if let Some(span) = context.span(id) {
+            span.extensions_mut().insert(fields);
+        }
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        if let Some(span) = context.span(id)
+            && let Some(fields) = span.extensions_mut().get_mut::<Fields>()
+        {
+            values.record(fields);
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let mut fields = Fields::default();
+        for span in context.event_scope(event).into_iter().flat_map(|scope| scope.from_root()) {
+            if let Some(of_span) = span.extensions().get::<Fields>() {
+                fields.add(of_span);
+            }
+        }
+        event.record(&mut fields);
+        let metadata = event.metadata();
+        let line = Line {
+            at: SystemTime::now(),
+            level: *metadata.level(),
+            target: metadata.target(),
+            fields: &fields,
+        };
+        let text = match self.style {
+            Style::Json => line.json(),
+            Style::Human { colour } => line.human(colour),
+        };
+        terminal::print_error(&text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn filters_are_taken_and_mistyped_levels_refused() {
+        assert!(parse("info").is_ok());
+        assert!(parse("loom_kafka=debug,info").is_ok());
+        assert!(parse("WARN").is_ok());
+        for wrong in ["inof", "loom_kafka=debg", "=[", "info,warm"] {
+            let message = parse(wrong).err().unwrap_or_default();
+            assert!(message.starts_with("LOOM_LOG="), "{wrong}: {message:?}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What `run` and `dev` share: from a file to a plan, the plugin host, the run under signals, and how every way of
+//! failing is told. On a terminal problems of the flow are shown with its lines; elsewhere each is a line of the log.
+
+use std::io;
+use std::path::Path;
+
+use loom_flow::{CompileOptions, Mode, Plan, compile};
+use loom_kafka::KafkaError;
+use loom_plugin::{CacheDir, HostError, HostOptions, PluginHost};
+use loom_runtime::{Assembled, AssemblyError, Outcome, Stop};
+
+use crate::answers::{ClientKeys, PluginFiles, ProcessEnvironment};
+use crate::args::ProcessArgs;
+use crate::flow_file;
+use crate::report;
+use crate::signals::Signals;
+use crate::status::Status;
+
+/// Why nothing ran.
+pub enum Refusal {
+    /// The flow is wrong; its problems were told.
+    Flow(Status),
+    /// It does not fit here, or the broker cannot be had: all reasons.
+    Assembly(Vec<AssemblyError>),
+    /// One other reason.
+    Other(Status, String),
+}
+
+impl Refusal {
+    /// Says why, and the status.
+    pub fn tell(self) -> Status {
+        match self {
+            Refusal::Flow(status) => status,
+            Refusal::Assembly(errors) => {
+                errors.iter().for_each(|error| report::refusal(error.code, &error.message));
+                Status::of_several(errors.iter().map(|error| error.status.into()))
+            }
+            Refusal::Other(status, message) => {
+                report::refusal(None, &message);
+                status
+            }
+        }
+    }
+}
+
+/// Compiles the flow and tells its problems, warnings too.
+///
+/// # Errors
+/// It has errors.
+pub fn plan(path: &Path, mode: Mode) -> Result<Plan, Refusal> {
+    let source = match flow_file::read(path) {
+        Ok(source) => source,
+        Err(issue) => {
+            report::unreadable(&issue);
+            return Err(Refusal::Flow(Status::Flow));
+        }
+    };
+    let options = CompileOptions { mode, require_env: true, plugins: true };
+    let compiled = compile(&source, &ProcessEnvironment, &PluginFiles, &ClientKeys, options);
+    report::issues(&compiled);
+    let blame = compiled.blame().map_or(Status::Flow, Status::from);
+    compiled.plan.ok_or(Refusal::Flow(blame))
+}
+
+/// The engine that runs plugins.
+///
+/// # Errors
+/// It cannot be built here.
+pub fn plugin_host(args: &ProcessArgs) -> Result<PluginHost, Refusal> {
+    let cache_dir = args.cache_dir.clone().map_or(CacheDir::Default, CacheDir::At);
+    PluginHost::new(HostOptions { cache_dir })
+        .map_err(|error: HostError| Refusal::Other(Status::Failed, error.to_string()))
+}
+
+/// The system takes no signal handlers from us.
+pub fn no_signals(error: io::Error) -> Refusal {
+    Refusal::Other(Status::Failed, format!("cannot listen to signals: {error}"))
+}
+
+/// The Kafka client cannot be built.
+pub fn no_client(error: &KafkaError) -> Refusal {
+    Refusal::Other(Status::Failed, format!("the Kafka client cannot be built: {error}"))
+}
+
+/// Runs to the end; the first signal asks for the graceful stop. Failures are told.
+pub fn run_until_stopped(assembled: Assembled, stop: &Stop, signals: &Signals) -> Outcome {
+    let request = stop.clone();
+    signals.running(move || request.request());
+    let outcome = assembled.run();
+    for failure in &outcome.failures {
+        tracing::error!("{}", failure.message);
+    }
+    outcome
+}
+
+/// The status of a run that ended.
+pub fn status_of(outcome: &Outcome) -> Status {
+    Status::of_several(outcome.failures.iter().map(|failure| failure.status.into()))
+}

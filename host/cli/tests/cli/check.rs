@@ -1,0 +1,177 @@
+//! `check`: what it says of files, in both forms.
+
+use std::io::Read;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::support::{CORE_MODULE, Ended, Folder, SOUND, flow_with_step, guest};
+
+/// What `check --format json` says of a folder's flow.
+fn json(folder: &Folder, arguments: &[&str]) -> (Ended, Value) {
+    let ended = folder.run(&[&["check", "flow.yaml", "--format", "json"], arguments].concat());
+    let value = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:#?}"));
+    (ended, value)
+}
+
+/// The codes of all issues, in their order.
+fn codes(report: &Value) -> Vec<&str> {
+    let issues = report["issues"].as_array().map(Vec::as_slice).unwrap_or_default();
+    issues.iter().filter_map(|issue| issue["code"].as_str()).collect()
+}
+
+#[test]
+fn a_sound_flow_is_status_0() {
+    let folder = Folder::with_flow(SOUND);
+    let ended = folder.run(&["check", "flow.yaml"]);
+    ended.expect_status(0);
+    assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("flow.yaml: no problems\n", ""));
+    let (ended, report) = json(&folder, &[]);
+    ended.expect_status(0);
+    assert_eq!(report, serde_json::json!({ "version": 1, "issues": [], "errors": 0, "warnings": 0 }));
+}
+
+#[test]
+fn json_has_the_documented_shape() {
+    let flow = SOUND.replace("group_id: small", "group_idd: small");
+    let (ended, report) = json(&Folder::with_flow(&flow), &[]);
+    ended.expect_status(1);
+    assert!(ended.stderr.is_empty(), "{ended:#?}");
+    let mistyped = report["issues"].as_array().and_then(|issues| {
+        issues.iter().find(|issue| issue["code"] == "UNKNOWN_KEY")
+    });
+    let mistyped = mistyped.unwrap_or_else(|| panic!("{report:#}"));
+    let keys: Vec<&String> = mistyped.as_object().map(|issue| issue.keys().collect()).unwrap_or_default();
+    assert_eq!(keys, ["code", "column", "file", "hint", "line", "message", "path", "severity"]);
+    assert_eq!((&mistyped["line"], &mistyped["column"]), (&Value::from(5), &Value::from(5)));
+    assert_eq!((&mistyped["severity"], &mistyped["file"]), (&"error".into(), &"flow.yaml".into()));
+    assert_eq!(report["errors"], codes(&report).len());
+}
+
+#[test]
+fn a_mistyped_key_names_the_nearest_and_shows_its_line() {
+    let flow = SOUND.replace("group_id: small", "group_idd: small");
+    let ended = Folder::with_flow(&flow).run(&["check", "flow.yaml"]);
+    ended.expect_status(1);
+    for part in ["error[UNKNOWN_KEY]", "`group_idd`", "`group_id`", "group_idd: small", "flow.yaml:5:5"] {
+        assert!(ended.stdout.contains(part), "{part}: {}", ended.stdout);
+    }
+    assert!(!ended.stdout.contains('\u{1b}'), "colour is for terminals");
+}
+
+#[test]
+fn all_problems_come_at_once() {
+    // An unknown plugin, a fork whose branch ends nowhere, and a batch of nothing.
+    let flow = SOUND.replace("topics: [in]", "topics: [in]\n    batch_size: 0").replace(
+        "  - into_topic: out",
+        "  - step: nowhere\n  - fork:\n      when: [ { if: payload.a, process: [ { filter: payload.b } ] } ]\n      \
+         default: [ drain ]",
+    );
+    let (ended, report) = json(&Folder::with_flow(&flow), &[]);
+    ended.expect_status(1);
+    for code in ["VALUE_INVALID", "PLUGIN_UNKNOWN", "FORK_BRANCH_NO_TERMINAL"] {
+        assert!(codes(&report).contains(&code), "{code}: {report:#}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_one_issue_in_both_forms() {
+    let folder = Folder::with(&[("flwo.yaml", SOUND.as_bytes())]);
+    let ended = folder.run(&["check", "flow.yaml"]);
+    ended.expect_status(1);
+    assert!(ended.stdout.contains("no such file") && ended.stdout.contains("flwo.yaml?"), "{}", ended.stdout);
+    let (ended, report) = json(&folder, &[]);
+    ended.expect_status(1);
+    assert_eq!(codes(&report), ["FILE_INVALID"]);
+    let ended = folder.run(&["check", "."]);
+    ended.expect_status(1);
+    assert!(ended.stdout.contains("it is a folder") && ended.stdout.contains("flwo.yaml"), "{}", ended.stdout);
+}
+
+#[test]
+fn what_is_no_yaml_is_one_issue() {
+    let wrong: [(&str, &[u8]); 4] = [
+        ("not YAML", b"name: [unclosed\nkafka: }"),
+        ("not text", b"name: \xff\xfe\n"),
+        ("empty", b""),
+        ("a component", include_bytes!("support.rs").split_at(0).0),
+    ];
+    for (what, bytes) in &wrong[..3] {
+        let (ended, report) = json(&Folder::with(&[("flow.yaml", bytes)]), &[]);
+        ended.expect_status(1);
+        assert_eq!(report["issues"].as_array().map(Vec::len), Some(1), "{what}: {report:#}");
+    }
+}
+
+#[test]
+fn a_variable_without_value_is_a_warning_unless_it_is_required() {
+    let flow = SOUND.replace("group_id: small", "group_id: \"${LOOM_CLI_TEST_UNSET}\"");
+    let folder = Folder::with_flow(&flow);
+    let (ended, report) = json(&folder, &[]);
+    ended.expect_status(0);
+    assert_eq!((codes(&report), &report["warnings"]), (vec!["VARIABLE_UNSET"], &Value::from(1)));
+    let (ended, report) = json(&folder, &["--require-env"]);
+    ended.expect_status(1);
+    assert_eq!((codes(&report), &report["errors"]), (vec!["VARIABLE_UNSET"], &Value::from(1)));
+    let message = report["issues"][0]["message"].as_str().unwrap_or_default();
+    assert!(message.contains("LOOM_CLI_TEST_UNSET"), "{message}");
+}
+
+#[test]
+fn a_value_of_the_environment_is_never_printed() {
+    let flow = SOUND.replace("delivery: at_least_once", "delivery: \"${LOOM_CLI_TEST_CANARY}\"");
+    let folder = Folder::with_flow(&flow);
+    for format in ["human", "json"] {
+        let mut command = folder.command(&["check", "flow.yaml", "--format", format]);
+        let output = command.env("LOOM_CLI_TEST_CANARY", "hunter2secret").output().expect("the command starts");
+        let ended = Ended::of(&output);
+        ended.expect_status(1);
+        assert!(ended.stdout.contains("${LOOM_CLI_TEST_CANARY}"), "{ended:#?}");
+        assert!(!ended.stdout.contains("hunter2secret") && !ended.stderr.contains("hunter2secret"));
+    }
+}
+
+#[test]
+fn a_file_that_is_no_component_is_named_with_what_it_is() {
+    let foreign = guest("foreign-track");
+    let cases: [(&str, &[u8], &[&str]); 4] = [
+        ("core.wasm", CORE_MODULE, &["core", "module"]),
+        ("text.wasm", b"hello", &["text"]),
+        ("empty.wasm", b"", &["empty"]),
+        ("gone.wasm", b"", &["no such file"]),
+    ];
+    for (name, bytes, words) in cases {
+        let flow = flow_with_step(name);
+        let folder = Folder::with(&[("flow.yaml", flow.as_bytes()), (name, bytes)]);
+        if name == "gone.wasm" {
+            std::fs::remove_file(folder.path().join(name)).expect("it is there");
+        }
+        let (ended, report) = json(&folder, &[]);
+        ended.expect_status(1);
+        assert_eq!(codes(&report), ["PLUGIN_LOAD_FAILED"], "{name}: {report:#}");
+        let message = report["issues"][0]["message"].as_str().unwrap_or_default();
+        words.iter().chain(&[name]).for_each(|word| assert!(message.contains(word), "{word}: {message}"));
+        json(&folder, &["--no-plugins"]).0.expect_status(0);
+    }
+    let (ended, report) = json(&Folder::with_flow(&flow_with_step(&foreign)), &[]);
+    ended.expect_status(1);
+    let message = report["issues"][0]["message"].as_str().unwrap_or_default();
+    ["loom:plugin/step", "0.9", "0.1"].iter().for_each(|word| assert!(message.contains(word), "{message}"));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let flow = SOUND.replace("group_id: small", "group_idd: small");
+    let folder = Folder::with_flow(&flow);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_loom-host"))
+        .current_dir(folder.path())
+        .args(["check", "flow.yaml"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    drop(child.stdout.take());
+    let mut said = String::new();
+    child.stderr.take().expect("it is piped").read_to_string(&mut said).expect("text");
+    assert_eq!((child.wait().expect("it ends").code(), said.as_str()), (Some(1), ""));
+}

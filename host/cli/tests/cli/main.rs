@@ -1,0 +1,9 @@
+//! The command as its users meet it: what it prints where, and how it ends. Everything here needs no broker; flows that
+//! run against Kafka are tested end to end.
+
+mod check;
+mod dev;
+mod plugins;
+mod run;
+mod support;
+mod usage;
