@@ -81,6 +81,13 @@ pub trait Components {
     /// # Errors
     /// Why the file cannot be read, or is no component for this host: a sentence without a full stop.
     fn facts(&self, path: &Path) -> Result<ComponentFacts, String>;
+
+    /// Whether a file without facts is a component all the same, made for another host: the file is right, and its
+    /// pairing with this runtime is not.
+    fn is_foreign(&self, path: &Path) -> bool {
+        let _ = path;
+        false
+    }
 }
 
 /// Which client a key is for.

@@ -107,6 +107,8 @@ codes! {
     NodeInvalid = "NODE_INVALID" in Flow;
     /// Part of the language that this version cannot run.
     NotAvailable = "NOT_AVAILABLE" in Flow;
+    /// A component that is made for another host: another track of the contract, an import that nobody has.
+    PluginIncompatible = "PLUGIN_INCOMPATIBLE" in Runtime;
     /// A component that cannot be read or is none.
     PluginLoadFailed = "PLUGIN_LOAD_FAILED" in Flow;
     /// A component without the export that its place needs.
@@ -172,14 +174,7 @@ pub struct Issue {
 impl fmt::Display for Issue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Stretch { line, column, .. } = self.at;
-        write!(
-            f,
-            "{}[{}] {}:{line}:{column}: {}",
-            self.severity.name(),
-            self.code,
-            self.file,
-            self.message
-        )
+        write!(f, "{}[{}] {}:{line}:{column}: {}", self.severity.name(), self.code, self.file, self.message)
     }
 }
 

@@ -1,9 +1,9 @@
-//! `PLUGIN_LOAD_FAILED` and `PLUGIN_ROLE_MISSING`: the file of each used plugin is a component, and has the exports
-//! that each of its places needs.
+//! `PLUGIN_LOAD_FAILED`, `PLUGIN_INCOMPATIBLE` and `PLUGIN_ROLE_MISSING`: the file of each used plugin is a component,
+//! made for this host, and has the exports that each of its places needs.
 
 use std::collections::BTreeSet;
 
-use super::Checks;
+use super::{Checks, Unknown};
 use crate::issue::Code;
 use crate::report::Problem;
 use crate::spec::{nodes, plugin_refs};
@@ -16,14 +16,11 @@ pub(super) fn check(checks: &mut Checks<'_>) {
             let Some(component) = &plugin.component else { continue };
             match checks.facts.get(&component.path) {
                 None => {}
-                Some(Err(why)) => {
-                    if failed.insert(plugin.name.as_str()) {
-                        let why = checks.secrets.redact(why);
-                        let message = format!("the plugin `{}` cannot be loaded: {why}", plugin.name);
-                        checks
-                            .report
-                            .push(&component.text.place, Problem::error(Code::PluginLoadFailed, message));
-                    }
+                Some(Err(Unknown { why, foreign })) if failed.insert(plugin.name.as_str()) => {
+                    let why = checks.secrets.redact(why);
+                    let message = format!("the plugin `{}` cannot be loaded: {why}", plugin.name);
+                    let code = if *foreign { Code::PluginIncompatible } else { Code::PluginLoadFailed };
+                    checks.report.push(&component.text.place, Problem::error(code, message));
                 }
                 Some(Ok(facts)) if !facts.roles.contains(&role) => {
                     let has: Vec<&str> = facts.roles.iter().map(|role| role.name()).collect();
@@ -36,7 +33,7 @@ pub(super) fn check(checks: &mut Checks<'_>) {
                         .related(component.text.place.span, "the component");
                     checks.report.push(&text.place, problem);
                 }
-                Some(Ok(_)) => {}
+                Some(_) => {}
             }
         }
     }

@@ -35,7 +35,14 @@ pub(crate) struct Checks<'a> {
     /// The mode of the consumer that the flow reads; none if there is no such consumer.
     delivery: Option<Delivery>,
     /// What the used components tell, by file; empty if nobody was to ask.
-    facts: BTreeMap<PathBuf, Result<ComponentFacts, String>>,
+    facts: BTreeMap<PathBuf, Result<ComponentFacts, Unknown>>,
+}
+
+/// Why a component's facts are not known.
+struct Unknown {
+    why: String,
+    /// It is a component, made for another host.
+    foreign: bool,
 }
 
 impl<'a> Checks<'a> {
@@ -81,7 +88,7 @@ fn ask(
     flow: &FlowSpec,
     processes: &[Seated<'_>],
     components: &dyn Components,
-) -> BTreeMap<PathBuf, Result<ComponentFacts, String>> {
+) -> BTreeMap<PathBuf, Result<ComponentFacts, Unknown>> {
     let mut facts = BTreeMap::new();
     for (node, _) in nodes(processes) {
         for (name, _) in plugin_refs(node) {
@@ -90,7 +97,8 @@ fn ask(
             let Some(component) = component.filter(|component| !component.text.open) else { continue };
             let path: &Path = &component.path;
             if !facts.contains_key(path) {
-                facts.insert(path.to_owned(), components.facts(path));
+                let unknown = |why| Unknown { why, foreign: components.is_foreign(path) };
+                facts.insert(path.to_owned(), components.facts(path).map_err(unknown));
             }
         }
     }
