@@ -20,6 +20,10 @@ pub fn the_end_comes_behind_the_records(fixture: &dyn Fixture) {
         }
     }
     assert_eq!(reading.seen[0].ends, [30]);
+    for _ in 0..5 {
+        reading.take(0, WIDE);
+    }
+    assert_eq!(reading.seen[0].ends, [30], "an end is said once");
     fixture.produce(&topic, 0, &numbered(30..33));
     reading.end(33);
     assert_eq!(reading.seen[0].records.len(), 33);

@@ -57,13 +57,10 @@ fn commit(fixture: &dyn Fixture, reading: &mut Reading, entries: &[CommitEntry])
         let mut calls = reading.signal.calls();
         let request = reading.reader.offsets.commit(entries).unwrap();
         let mut answers = Vec::new();
-        loop {
-            reading.reader.offsets.answers(&mut answers);
-            if !answers.is_empty() {
-                break;
-            }
+        while answers.is_empty() {
             assert!(reading.signal.wait_beyond(calls, fixture.patience()), "no answer to a commit woke");
             calls = reading.signal.calls();
+            reading.reader.offsets.answers(&mut answers);
         }
         assert_eq!(answers.len(), 1, "one request, one answer");
         let answer = answers.pop().expect("just counted");

@@ -52,6 +52,13 @@ mod tests {
     }
 
     #[test]
+    fn only_the_sign_is_cleared_before_the_partition_is_chosen() {
+        // -973,932,308 without its sign bit is 1,173,551,340.
+        assert_eq!(partition_of_key(b"21", 1000), 340);
+        assert_eq!(partition_of_key(b"abc", 1000), 107);
+    }
+
+    #[test]
     fn an_empty_key_is_a_key() {
         let partition = partition_of_key(b"", 7);
         assert!((0..7).contains(&partition));

@@ -80,6 +80,19 @@ fn a_stream_is_read_as_it_is_consumed_and_its_end_is_final() {
 }
 
 #[test]
+fn an_end_that_one_partition_meets_wakes_the_others() {
+    let (broker, stream) = fed();
+    let client = client(&broker);
+    let mut reading = Reading::start(&MemoryFixture::default(), &client, &[("fed", 0, 0), ("fed", 1, 0)]);
+    assert!(!reading.take(0, WIDE).more);
+    stream.feed([Pulled::End]);
+    let calls = reading.signal.calls();
+    assert!(reading.take(1, WIDE).end.is_some());
+    assert!(reading.signal.calls() > calls, "the first partition has an end to say, too");
+    assert!(reading.take(0, WIDE).end.is_some());
+}
+
+#[test]
 fn a_budget_takes_no_more_from_the_stream_than_it_must() {
     let (broker, stream) = fed();
     let client = client(&broker);
