@@ -69,8 +69,9 @@ export!(Plugin);
 impl setup::Guest for Plugin {
     fn configure(config: String) -> Result<(), String> {
         let config: Config = serde_json::from_str(&config).map_err(|e| format!("config: {e}"))?;
-        // Each worker has an instance of its own, and a file of its own: two would write into each other's lines.
-        let path = Path::new(&config.folder).join(format!("orders-{}.jsonl", context::worker()));
+        // Each node has an instance of its own on each worker, and so a file of its own: two instances on one file would
+        // write over each other's lines.
+        let path = Path::new(&config.folder).join(file_name(&context::node(), context::worker()));
         let archive = Archive::open(&path).map_err(|e| format!("{}: {e}", path.display()))?;
         ARCHIVE.set(Some(archive));
         Ok(())
@@ -109,6 +110,13 @@ impl sink::Guest for Plugin {
         ARCHIVE.set(None);
         Ok(())
     }
+}
+
+/// The file of one instance, such as `orders-process-1-fork-when-0-process-0-0.jsonl`; the worker comes last.
+fn file_name(node: &str, worker: u32) -> String {
+    let words = node.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let node = words.collect::<Vec<_>>().join("-");
+    format!("orders-{node}-{worker}.jsonl")
 }
 
 fn with_archive(
