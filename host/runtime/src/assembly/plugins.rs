@@ -31,6 +31,7 @@ pub(super) fn load(plan: &Plan, host: &PluginHost) -> Result<Loaded, Vec<Assembl
 pub(super) fn refused(refusal: Refusal) -> AssemblyError {
     let code = match refusal.error {
         StartError::RoleMissing { .. } => "PLUGIN_ROLE_MISSING",
+        StartError::Types { .. } => "PLUGIN_INCOMPATIBLE",
         StartError::Refused { .. } => "PLUGIN_CONFIG_INVALID",
         StartError::Trap { .. } | StartError::Timeout { .. } | StartError::Grant { .. } => {
             "PLUGIN_LOAD_FAILED"
