@@ -155,7 +155,7 @@ impl PluginHost {
         let link = |reason| LoadError::Link { plugin: plugin(), file: spec.path.clone(), reason };
         let pre =
             self.inner.linker.instantiate_pre(&component).map_err(|error| link(format!("{error:#}")))?;
-        let exports = Exports::find(&pre);
+        let exports = Exports::find(&pre, &facts.roles).map_err(|error| link(format!("{error:#}")))?;
         let name: Arc<str> = spec.name.as_str().into();
         Ok(Plugin::new(Loaded {
             refusals: Arc::new(Refusals::new(name.clone())),

@@ -78,13 +78,28 @@ impl Instance {
         let limits = loaded.limits.clone();
         let mut instance = Instance { store, guest, limits, usable: true, calls: 0, settled: 0, handles: 0 };
         if let Some(setup) = &loaded.exports.setup {
-            let answer = instance.starting(plugin, "configure", |store, guest| {
-                setup.load(&mut *store, guest)?.call_configure(store, &loaded.config)
-            })?;
+            let setup = instance.find(plugin, "setup", |store, guest| setup.load(store, guest))?;
+            let answer = instance
+                .starting(plugin, "configure", |store| setup.call_configure(store, &loaded.config))?;
             answer.map_err(|reason| StartError::Refused { plugin: name(), reason })?;
         }
         instance.calls = 0;
         Ok(instance)
+    }
+
+    /// Finds the functions of an interface and checks their types. No guest code runs.
+    pub(crate) fn find<T>(
+        &mut self,
+        plugin: &Plugin,
+        interface: &'static str,
+        load: impl FnOnce(&mut Store<HostState>, &Guest) -> wasmtime::Result<T>,
+    ) -> Result<T, StartError> {
+        load(&mut self.store, &self.guest).map_err(|error| StartError::Types {
+            plugin: plugin.name().to_owned(),
+            file: plugin.path().to_owned(),
+            interface,
+            reason: error.root_cause().to_string(),
+        })
     }
 
     /// A call that belongs to the start, under the time of the lifecycle.
@@ -92,11 +107,10 @@ impl Instance {
         &mut self,
         plugin: &Plugin,
         during: &'static str,
-        work: impl FnOnce(&mut Store<HostState>, &Guest) -> wasmtime::Result<T>,
+        work: impl FnOnce(&mut Store<HostState>) -> wasmtime::Result<T>,
     ) -> Result<T, StartError> {
         let time = CallTime::new(self.limits.lifecycle);
-        let guest = self.guest;
-        self.call(time, |store| work(store, &guest)).map_err(|fault| not_started(plugin, during, time, fault))
+        self.call(time, work).map_err(|fault| not_started(plugin, during, time, fault))
     }
 
     /// Calls the guest. After a fault the instance is not usable any more.

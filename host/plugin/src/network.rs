@@ -176,7 +176,25 @@ mod tests {
 
     use wasmtime_wasi::sockets::SocketAddrUse;
 
-    use super::Refusals;
+    use wasmtime_wasi_http::{WasiBody, WasiHttpHooks};
+
+    use super::{Refusals, RefuseHttp};
+
+    #[test]
+    fn every_http_request_is_refused_and_told_with_its_host_and_port() {
+        let refusals = Arc::new(Refusals::new(Arc::from("p")));
+        for (uri, allow) in [
+            ("https://api.example/x", "http: [\"api.example:443\"]"),
+            ("http://api.example/", "http: [\"api.example:80\"]"),
+            ("http://[::1]:8080/", "http: [\"[::1]:8080\"]"),
+        ] {
+            let request = http::Request::builder().uri(uri).body(WasiBody::default()).unwrap();
+            let answer = RefuseHttp(refusals.clone()).send_request(request, None, Box::new(async { Ok(()) }));
+            let answer = wasmtime_wasi::runtime::in_tokio(std::pin::Pin::from(answer));
+            assert!(matches!(answer, Err(wasmtime_wasi_http::Error::HttpRequestDenied)));
+            assert!(refusals.told.lock().unwrap().contains(allow), "{uri}");
+        }
+    }
 
     #[test]
     fn only_the_implicit_bind_passes() {

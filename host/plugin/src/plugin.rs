@@ -7,7 +7,7 @@ use std::time::Duration;
 use wasmtime::component::{ComponentExportIndex, InstancePre};
 
 use crate::bindings::exports::loom::plugin::{column_predicate, column_step, predicate, setup, sink, step};
-use crate::facts::{BIND_TRACKER, Facts};
+use crate::facts::{BIND_TRACKER, Facts, Roles};
 use crate::grants::{GrantError, Grants};
 use crate::limits::Limits;
 use crate::network::Refusals;
@@ -64,16 +64,20 @@ pub(crate) struct Exports {
 }
 
 impl Exports {
-    pub(crate) fn find(pre: &InstancePre<HostState>) -> Self {
-        Exports {
-            setup: setup::GuestIndices::new(pre).ok(),
-            step: step::GuestIndices::new(pre).ok(),
-            column_step: column_step::GuestIndices::new(pre).ok(),
-            predicate: predicate::GuestIndices::new(pre).ok(),
-            column_predicate: column_predicate::GuestIndices::new(pre).ok(),
-            sink: sink::GuestIndices::new(pre).ok(),
+    /// Finds the functions of every role that the facts name; an error names one that is not whole.
+    pub(crate) fn find(pre: &InstancePre<HostState>, roles: &Roles) -> wasmtime::Result<Self> {
+        Ok(Exports {
+            setup: roles.setup.then(|| setup::GuestIndices::new(pre)).transpose()?,
+            step: roles.step.then(|| step::GuestIndices::new(pre)).transpose()?,
+            column_step: roles.column_step.then(|| column_step::GuestIndices::new(pre)).transpose()?,
+            predicate: roles.predicate.then(|| predicate::GuestIndices::new(pre)).transpose()?,
+            column_predicate: roles
+                .column_predicate
+                .then(|| column_predicate::GuestIndices::new(pre))
+                .transpose()?,
+            sink: roles.sink.then(|| sink::GuestIndices::new(pre)).transpose()?,
             bind_tracker: pre.component().get_export_index(None, BIND_TRACKER),
-        }
+        })
     }
 }
 
@@ -140,6 +144,18 @@ pub enum StartError {
         role: &'static str,
         /// What it is instead.
         found: String,
+    },
+    /// The component's functions have other types than the contract.
+    #[error("plugin {plugin} ({}) exports {interface} with other types than the contract: {reason}", .file.display())]
+    Types {
+        /// The plugin's name.
+        plugin: String,
+        /// The component's file.
+        file: PathBuf,
+        /// The interface.
+        interface: &'static str,
+        /// What differs.
+        reason: String,
     },
     /// `configure` refused the configuration.
     #[error("plugin {plugin} refuses its configuration: {reason}")]

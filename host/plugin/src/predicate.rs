@@ -62,21 +62,15 @@ impl Guest for PredicateGuest {
     fn open(plugin: &Plugin, instance: &mut Instance) -> Result<Self, StartError> {
         let exports = &plugin.loaded().exports;
         if let Some(indices) = &exports.column_predicate {
-            let (guest, reads) = instance.starting(plugin, "reads", |store, instance| {
-                let guest = indices.load(&mut *store, instance)?;
-                let reads = guest.call_reads(store)?;
-                Ok((guest, reads))
-            })?;
+            let guest =
+                instance.find(plugin, "column-predicate", |store, guest| indices.load(store, guest))?;
+            let reads = instance.starting(plugin, "reads", |store| guest.call_reads(store))?;
             return Ok(PredicateGuest::Columns(guest, Crossing::new(reads)));
         }
-        match &exports.predicate {
-            Some(indices) => {
-                let guest =
-                    instance.starting(plugin, "start", |store, instance| indices.load(store, instance))?;
-                Ok(PredicateGuest::Plain(guest))
-            }
-            None => Err(role_missing(plugin, "predicate")),
-        }
+        let Some(indices) = &exports.predicate else { return Err(role_missing(plugin, "predicate")) };
+        instance
+            .find(plugin, "predicate", |store, guest| indices.load(store, guest))
+            .map(PredicateGuest::Plain)
     }
 
     fn takes_batches(plugin: &Plugin) -> bool {

@@ -9,6 +9,7 @@ use crate::bindings::exports::loom::plugin::sink::{self, TrackedMessage};
 use crate::bindings::loom::plugin::types::Failure;
 use crate::calls::batch_rows;
 use crate::delivery::{Tracker, Verdict};
+use crate::facts::BIND_TRACKER;
 use crate::fault::Fault;
 use crate::instance::{CallTime, Instance, role_missing};
 use crate::node::NodeContext;
@@ -34,10 +35,12 @@ impl SinkInstance {
         let loaded = plugin.loaded();
         let Some(indices) = &loaded.exports.sink else { return Err(role_missing(plugin, "sink")) };
         let _in_flight = loaded.beat.enter();
-        let guest = instance.starting(plugin, "start", |store, instance| indices.load(store, instance))?;
+        let guest = instance.find(plugin, "sink", |store, guest| indices.load(store, guest))?;
         if let Some(bind) = &loaded.exports.bind_tracker {
-            instance.starting(plugin, "bind-commit-tracker", |store, instance| {
-                let bind = instance.get_typed_func::<(Resource<Tracker>,), ()>(&mut *store, *bind)?;
+            let bind = instance.find(plugin, BIND_TRACKER, |store, guest| {
+                guest.get_typed_func::<(Resource<Tracker>,), ()>(store, *bind)
+            })?;
+            instance.starting(plugin, BIND_TRACKER, |store| {
                 let tracker = store.data_mut().table.push(Tracker)?;
                 bind.call(store, (tracker,))
             })?;

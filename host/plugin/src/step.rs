@@ -110,21 +110,12 @@ impl Guest for StepGuest {
     fn open(plugin: &Plugin, instance: &mut Instance) -> Result<Self, StartError> {
         let exports = &plugin.loaded().exports;
         if let Some(indices) = &exports.column_step {
-            let (guest, reads) = instance.starting(plugin, "reads", |store, instance| {
-                let guest = indices.load(&mut *store, instance)?;
-                let reads = guest.call_reads(store)?;
-                Ok((guest, reads))
-            })?;
+            let guest = instance.find(plugin, "column-step", |store, guest| indices.load(store, guest))?;
+            let reads = instance.starting(plugin, "reads", |store| guest.call_reads(store))?;
             return Ok(StepGuest::Columns(guest, Crossing::new(reads)));
         }
-        match &exports.step {
-            Some(indices) => {
-                let guest =
-                    instance.starting(plugin, "start", |store, instance| indices.load(store, instance))?;
-                Ok(StepGuest::Plain(guest))
-            }
-            None => Err(role_missing(plugin, "step")),
-        }
+        let Some(indices) = &exports.step else { return Err(role_missing(plugin, "step")) };
+        instance.find(plugin, "step", |store, guest| indices.load(store, guest)).map(StepGuest::Plain)
     }
 
     fn takes_batches(plugin: &Plugin) -> bool {

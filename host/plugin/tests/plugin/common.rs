@@ -29,16 +29,21 @@ pub fn host() -> &'static PluginHost {
     &HOST.0
 }
 
-/// A guest with a short time-out, so that those that loop are quickly done with.
+/// A guest with more time than a busy machine needs.
 pub fn spec(name: &str, config: Value) -> PluginSpec {
     PluginSpec {
         name: "p".to_owned(),
         path: guest(name),
         digest: None,
         config,
-        limits: Limits { timeout: Duration::from_millis(100), memory: 32 << 20, ..Limits::default() },
+        limits: Limits { timeout: Duration::from_secs(20), memory: 32 << 20, ..Limits::default() },
         grants: Grants::default(),
     }
+}
+
+/// The same with little time, so that guests that loop or sleep are soon done with.
+pub fn quick(spec: PluginSpec) -> PluginSpec {
+    PluginSpec { limits: Limits { timeout: Duration::from_millis(300), ..spec.limits }, ..spec }
 }
 
 pub fn load(spec: &PluginSpec) -> Plugin {

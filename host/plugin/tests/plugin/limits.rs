@@ -2,17 +2,19 @@
 
 use std::time::{Duration, Instant};
 
-use loom_plugin::{Cause, Limits, NodeContext, PluginSpec, SinkInstance, StartError, StepNode};
+use loom_plugin::{
+    Cause, DirGrant, DirMode, Grants, Limits, NodeContext, PluginSpec, SinkInstance, StartError, StepNode,
+};
 use serde_json::{Value, json};
 
-use crate::common::{STEPS, all, load, node, payloads, spec, step, texts};
+use crate::common::{STEPS, all, load, node, payloads, quick, spec, step, texts};
 
 #[test]
 fn a_poison_row_is_found_and_its_neighbours_get_their_answers() {
     for (poison, cause, told) in [
         ("trap", Cause::Trap, "trapped"),
-        ("loop", Cause::Timeout, "ran longer than its limit of 10"),
-        ("sleep", Cause::Timeout, "ran longer than its limit of 10"),
+        ("loop", Cause::Timeout, "ran longer than its limit of 30"),
+        ("sleep", Cause::Timeout, "ran longer than its limit of 30"),
         ("recurse", Cause::Trap, "endless recursion can look like this"),
         ("alloc", Cause::Trap, "reached its memory limit of 32 MiB"),
         ("huge-output:20000000", Cause::Trap, "handed over more than its output limit of 16 MiB"),
@@ -20,6 +22,7 @@ fn a_poison_row_is_found_and_its_neighbours_get_their_answers() {
     ] {
         for name in STEPS {
             let spec = spec(name, Value::Null);
+            let spec = if cause == Cause::Timeout { quick(spec) } else { spec };
             let limits = Limits { output: 16 << 20, memory: 32 << 20, ..spec.limits.clone() };
             // An output above its limit needs room in the guest first.
             let limits =
@@ -54,7 +57,7 @@ fn a_poison_row_is_found_and_its_neighbours_get_their_answers() {
 fn an_hours_sleep_holds_the_worker_no_longer_than_its_time_out() {
     let batch = payloads(["sleep"]);
     for name in STEPS {
-        let mut step = step(name, Value::Null);
+        let mut step = StepNode::new(&load(&quick(spec(name, Value::Null))), node()).unwrap();
         let start = Instant::now();
         let answers = step.call(&batch, &[0]);
         assert_eq!(answers.failures[0].cause, Cause::Timeout, "{name}");
@@ -66,7 +69,7 @@ fn an_hours_sleep_holds_the_worker_no_longer_than_its_time_out() {
 
 #[test]
 fn a_nodes_own_time_out_goes_before_the_plugins() {
-    let plugin = load(&spec("probe-step", Value::Null));
+    let plugin = load(&quick(spec("probe-step", Value::Null)));
     let context = NodeContext { timeout: Some(Duration::from_secs(20)), ..node() };
     let answers = StepNode::new(&plugin, context).unwrap().call(&payloads(["sleep:400"]), &[0]);
     assert!(answers.failures.is_empty(), "{:?}", answers.failures);
@@ -146,7 +149,7 @@ fn what_one_node_suffers_another_does_not_feel() {
     let batch = payloads(["calls"]);
     std::thread::scope(|scope| {
         let noisy = scope.spawn(|| {
-            let mut noisy = StepNode::new(&plugin, node()).unwrap();
+            let mut noisy = StepNode::new(&load(&quick(spec("probe-step", Value::Null))), node()).unwrap();
             let batch = payloads(["loop", "sleep", "alloc", "recurse", "trap"]);
             noisy.call(&batch, &all(&batch)).failures.len()
         });
@@ -159,4 +162,36 @@ fn what_one_node_suffers_another_does_not_feel() {
         }
         assert_eq!(noisy.join().unwrap(), 5);
     });
+}
+
+#[test]
+fn an_instance_that_leaks_memory_is_replaced_before_it_costs_a_record() {
+    // 64 KiB a record: the limit is passed within a few hundred.
+    let batch = payloads(vec!["leak:65536"; 500]);
+    for name in STEPS {
+        let spec = spec(name, Value::Null);
+        let limits = Limits { memory: 16 << 20, ..spec.limits.clone() };
+        let mut step = StepNode::new(&load(&PluginSpec { limits, ..spec }), node()).unwrap();
+        for _ in 0..8 {
+            let answers = step.call(&batch, &all(&batch));
+            assert!(answers.failures.is_empty(), "{name}: {:?}", answers.failures.first());
+        }
+    }
+}
+
+#[test]
+fn an_instance_that_leaks_handles_is_replaced_and_costs_no_record() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("f"), b"x").unwrap();
+    let grant = DirGrant { host: dir.path().to_owned(), guest: "/d".to_owned(), mode: DirMode::ReadOnly };
+    let batch = payloads(vec!["keep-open:/d/f"; 500]);
+    for name in STEPS {
+        let spec = spec(name, Value::Null);
+        let grants = Grants { dirs: vec![grant.clone()], ..Grants::default() };
+        let mut step = StepNode::new(&load(&PluginSpec { grants, ..spec }), node()).unwrap();
+        for _ in 0..40 {
+            let answers = step.call(&batch, &all(&batch));
+            assert!(answers.failures.is_empty(), "{name}: {:?}", answers.failures.first());
+        }
+    }
 }

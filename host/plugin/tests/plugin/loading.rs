@@ -138,3 +138,127 @@ fn a_second_host_takes_compiled_code_from_the_cache() {
     assert!(events.iter().any(|event| event["message"] == "compiling"), "{events:?}");
     assert_eq!(std::fs::metadata(entry).unwrap().len(), written.len() as u64);
 }
+
+/// A component in the text format, as a file.
+fn component(dir: &tempfile::TempDir, text: &str) -> PathBuf {
+    let path = dir.path().join("made.wasm");
+    std::fs::write(&path, wat::parse_str(text).unwrap()).unwrap();
+    path
+}
+
+const TAKES_ONE: &str = r#"(core module $m (func (export "f") (param i32)))
+    (core instance $i (instantiate $m))"#;
+
+#[test]
+fn bind_commit_tracker_must_take_the_commit_tracker() {
+    let dir = tempfile::tempdir().unwrap();
+    let with = |interface: &str, handle: &str| {
+        format!(
+            r#"(component
+                (import "{interface}" (instance $d (export "commit-tracker" (type (sub resource)))))
+                (alias export $d "commit-tracker" (type $tracker))
+                {TAKES_ONE}
+                (func $f (param "tracker" ({handle} $tracker)) (canon lift (core func $i "f")))
+                (export "bind-commit-tracker" (func $f)))"#
+        )
+    };
+    let right = component(&dir, &with("loom:plugin/delivery@0.1.0", "own"));
+    assert_eq!(read_facts(&right).unwrap().roles.names(), ["bind-commit-tracker"]);
+    let number = format!(
+        r#"(component {TAKES_ONE}
+            (func $f (param "tracker" u32) (canon lift (core func $i "f")))
+            (export "bind-commit-tracker" (func $f)))"#
+    );
+    let no_function = r#"(component (instance $i) (export "bind-commit-tracker" (instance $i)))"#.to_owned();
+    let borrowed = with("loom:plugin/delivery@0.1.0", "borrow");
+    let other = with("loom:plugin/context@0.1.0", "own");
+    for wrong in [number, no_function, borrowed, other] {
+        let path = component(&dir, &wrong);
+        let error = read_facts(&path).unwrap_err();
+        assert!(matches!(error, FactsError::TrackerSignature { .. }), "{wrong}: {error}");
+        assert!(error.to_string().contains("func(tracker: commit-tracker)"), "{error}");
+        assert!(!error.is_bad_file());
+    }
+}
+
+#[test]
+fn a_function_that_this_host_lacks_is_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let newer = component(
+        &dir,
+        r#"(component (import "loom:plugin/log@0.1.7" (instance (export "flush-log" (func)))))"#,
+    );
+    let error = read_facts(&newer).unwrap_err();
+    assert!(matches!(error, FactsError::MissingFunction { .. }), "{error}");
+    assert!(error.to_string().contains("imports flush-log of loom:plugin/log@0.1.7"), "{error}");
+    let known = component(
+        &dir,
+        r#"(component (import "loom:plugin/context@0.1.7" (instance (export "worker" (func (result u32))))))"#,
+    );
+    host().load(&PluginSpec { path: known, ..spec("nop-step", Value::Null) }).unwrap();
+}
+
+#[test]
+fn wasi_is_linked_in_the_versions_of_0_2_and_refused_in_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let importing = |import: &str| {
+        let text =
+            format!(r#"(component (import "{import}" (instance (export "fields" (type (sub resource))))))"#);
+        host().load(&PluginSpec { path: component(&dir, &text), ..spec("nop-step", Value::Null) })
+    };
+    importing("wasi:http/types@0.2.0").unwrap();
+    importing("wasi:http/types@0.2.6").unwrap();
+    for foreign in ["wasi:http/types@0.3.0", "wasi:keyvalue/store@0.2.0", "wasi:http/types"] {
+        let error = importing(foreign).unwrap_err();
+        assert!(error.to_string().contains(foreign), "{error}");
+        assert!(!error.is_bad_file());
+    }
+}
+
+#[test]
+fn an_export_of_other_types_than_the_contract_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = component(
+        &dir,
+        &format!(
+            r#"(component {TAKES_ONE}
+                (func $process (param "message" u32) (canon lift (core func $i "f")))
+                (instance $step (export "process" (func $process)))
+                (export "loom:plugin/step@0.1.0" (instance $step)))"#
+        ),
+    );
+    let plugin = load(&PluginSpec { path, ..spec("nop-step", Value::Null) });
+    let error = StepNode::new(&plugin, node()).unwrap_err();
+    let told = "exports step with other types than the contract: expected `record` found `u32`";
+    assert!(error.to_string().contains(told), "{error}");
+    let path =
+        component(&dir, r#"(component (instance $step) (export "loom:plugin/step@0.1.0" (instance $step)))"#);
+    let error = host().load(&PluginSpec { path, ..spec("nop-step", Value::Null) }).unwrap_err();
+    assert!(matches!(error, LoadError::Link { .. }), "{error}");
+    assert!(error.to_string().contains("process"), "{error}");
+}
+
+#[test]
+fn a_stack_that_overflows_names_its_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = component(
+        &dir,
+        r#"(component
+            (core module $m
+                (memory (export "memory") 1)
+                (func $deep (param i64) (result i64)
+                    (i64.add (call $deep (i64.add (local.get 0) (i64.const 1))) (i64.const 1)))
+                (func (export "realloc") (param i32 i32 i32 i32) (result i32) (i32.const 1024))
+                (func (export "configure") (param i32 i32) (result i32)
+                    (drop (call $deep (i64.const 0))) (i32.const 0)))
+            (core instance $i (instantiate $m))
+            (func $configure (param "config" string) (result (result (error string)))
+                (canon lift (core func $i "configure")
+                    (memory (core memory $i "memory")) (realloc (core func $i "realloc"))))
+            (instance $setup (export "configure" (func $configure)))
+            (export "loom:plugin/setup@0.1.9" (instance $setup)))"#,
+    );
+    let error =
+        StepNode::new(&load(&PluginSpec { path, ..spec("nop-step", Value::Null) }), node()).unwrap_err();
+    assert_eq!(error.to_string(), "plugin p failed in configure: it used more than its stack of 1 MiB");
+}

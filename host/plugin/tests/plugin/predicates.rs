@@ -3,7 +3,7 @@
 use loom_plugin::{Cause, PredicateNode, RowFailure, StartError};
 use serde_json::{Value, json};
 
-use crate::common::{all, load, node, payloads, spec};
+use crate::common::{all, load, node, payloads, quick, spec};
 
 const PREDICATES: [&str; 2] = ["probe-predicate", "probe-column-predicate"];
 
@@ -38,7 +38,8 @@ fn configuration_reaches_it() {
 fn a_poison_row_is_found_among_its_neighbours() {
     let batch = payloads(["yes", "trap", "yes", "loop", "no"]);
     for name in PREDICATES {
-        let answers = predicate(name, Value::Null).call(&batch, &all(&batch));
+        let plugin = load(&quick(spec(name, Value::Null)));
+        let answers = PredicateNode::new(&plugin, node()).unwrap().call(&batch, &all(&batch));
         assert_eq!(answers.yes, [true, false, true, false, false], "{name}");
         let causes: Vec<_> =
             answers.failures.iter().map(|failure| (failure.position, failure.cause)).collect();

@@ -1,8 +1,6 @@
 //! Sinks: raw calls, and the verdicts that come of them.
 
-use std::time::Duration;
-
-use loom_plugin::{Cause, DirGrant, DirMode, Grants, Limits, PluginSpec, SinkInstance, StartError, Verdict};
+use loom_plugin::{Cause, DirGrant, DirMode, Grants, PluginSpec, SinkInstance, StartError, Verdict};
 use loom_types::Batch;
 use serde_json::{Value, json};
 
@@ -99,11 +97,7 @@ fn what_is_durable_is_in_the_granted_folder() {
     let dir = tempfile::tempdir().unwrap();
     let grant = DirGrant { host: dir.path().to_owned(), guest: "/out".to_owned(), mode: DirMode::ReadWrite };
     let spec = spec("probe-sink", json!({"folder": "/out"}));
-    let spec = PluginSpec {
-        grants: Grants { dirs: vec![grant], ..Grants::default() },
-        limits: Limits { timeout: Duration::from_secs(10), ..spec.limits },
-        ..spec
-    };
+    let spec = PluginSpec { grants: Grants { dirs: vec![grant], ..Grants::default() }, ..spec };
     let mut sink = SinkInstance::new(&load(&spec), node()).unwrap();
     let batch = payloads((0..2000).map(|row| format!("row {row}")));
     let rows: Vec<u32> = (0..2000).collect();
