@@ -10,6 +10,9 @@ use std::fmt;
 /// How deep arrays and objects may be nested, as in serde_json.
 const MAX_DEPTH: usize = 128;
 
+/// Entries whose memory a tape keeps: a MiB.
+const KEPT: usize = 1 << 16;
+
 /// The place of a value on a tape.
 pub(super) type TapeIndex = u32;
 
@@ -67,9 +70,10 @@ pub(super) struct Tape {
 }
 
 impl Tape {
-    /// Forgets every text; keeps the memory.
+    /// Forgets every text; keeps the memory, except what an unusually large batch has taken.
     pub(super) fn clear(&mut self) {
         self.entries.clear();
+        self.entries.shrink_to(KEPT);
     }
 
     /// The entry at a place.

@@ -54,7 +54,7 @@ impl<'v> Evaluator<'v, '_> {
             (Function::ToInt, _, _) => self.to_int(first),
             (Function::ToUInt, _, _) => self.to_uint(first),
             (Function::ToDouble, _, _) => self.to_double(first),
-            (Function::ToString, _, _) => self.to_text(first),
+            (Function::ToString, _, _) => self.stringify(first),
             (Function::ToBytes, Value::Text(text), _) => Ok(Value::Bytes(match text {
                 Text::Ref(text) => Blob::Ref(text.as_bytes()),
                 Text::Own(text) => Blob::Own(text.as_bytes().into()),
@@ -164,7 +164,7 @@ impl<'v> Evaluator<'v, '_> {
     }
 
     /// A double is written as `map` writes it.
-    fn to_text(&mut self, value: Value<'v>) -> Eval<Value<'v>> {
+    fn stringify(&mut self, value: Value<'v>) -> Eval<Value<'v>> {
         Ok(match &value {
             Value::Text(_) => value,
             Value::Bytes(bytes) => match std::str::from_utf8(bytes.as_bytes()) {
