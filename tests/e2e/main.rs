@@ -5,3 +5,4 @@
 mod conformance;
 mod drills;
 mod harness;
+mod passing;

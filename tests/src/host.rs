@@ -4,8 +4,10 @@ mod binary;
 mod child;
 mod folder;
 mod log;
+mod stopped;
 
 pub use binary::path as binary;
 pub use child::{Ended, Host, Signal};
 pub use folder::Folder;
 pub use log::Line;
+pub use stopped::Stopped;

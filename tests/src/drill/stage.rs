@@ -4,11 +4,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 
 use super::account::Sighting;
 use crate::guests::component;
-use crate::host::{Ended, Folder, Host};
+use crate::host::{Folder, Host};
 use crate::kafka::{Broker, Space};
 
 pub(super) struct Stage<'a> {
@@ -65,15 +65,21 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Waits until everything that was written is committed, and ends the host.
-    pub(super) fn finish(&self, host: Host, written: &[u64]) -> Result<Ended> {
+    /// Waits until everything that was written is committed, ends the host, and looks at its books.
+    pub(super) fn finish(&self, host: Host, written: &[u64]) -> Result<()> {
         let ends: Vec<(i32, i64)> = (0..).zip(written.iter().map(|count| *count as i64)).collect();
         if let Err(error) = self.broker.await_committed(&self.group, &self.input, &ends) {
             bail!("{error:#}\nThe host logged:\n{}", host.kill()?.log_text());
         }
         let ended = host.stop()?;
         ended.expect_status(0)?;
-        Ok(ended)
+        let stopped = ended.stopped()?;
+        stopped.balances()?;
+        ensure!(
+            stopped.counter("violations") == 0,
+            "the sink spoke of tokens that were not open: {stopped:?}"
+        );
+        Ok(())
     }
 
     /// What the sink has made durable, in the order of its files. Each worker has one, and a partition one worker.

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, kill_process};
-use serde_json::Value;
 
 pub use rustix::process::Signal;
 
 use super::log::{Line, Stream};
+use super::stopped::Stopped;
 use crate::PATIENCE;
 
 /// A running host. Dropping it kills it.
@@ -210,10 +210,8 @@ impl Ended {
     ///
     /// # Errors
     /// If the last line is another one; the log is in the error.
-    pub fn stopped(&self) -> Result<&Value> {
-        let last = self.log.last().filter(|line| line.message() == "stopped");
-        let stopped = last.and_then(|line| line.json.as_ref());
-        stopped.with_context(|| format!("the last line of the log is not `stopped`:\n{}", text(&self.log)))
+    pub fn stopped(&self) -> Result<Stopped> {
+        Stopped::from_log(&self.log).with_context(|| format!("it logged:\n{}", text(&self.log)))
     }
 
     /// Makes sure that it ended with this status.
