@@ -29,6 +29,7 @@ pub(super) struct Source {
     forward_tombstones: bool,
     /// Offsets that were given out are stored for the client's own commits.
     stores: bool,
+    waker: Waker,
     main: Queue,
     client: Arc<Client>,
 }
@@ -111,6 +112,7 @@ impl Source {
             errors: Errors::new(),
             forward_tombstones: settings.forward_tombstones,
             stores: settings.auto_commit,
+            waker: waker.clone(),
             main,
             client: client.clone(),
         })
@@ -143,18 +145,19 @@ impl PartitionSource for Source {
             let Some(room) = take.room(slot.usual) else { break };
             let read = self.messages.read(&slot.queue, room);
             emptied = read < room;
-            let mut bytes = 0;
+            let (mut bytes, mut records) = (0, 0);
             while let Some(message) = self.messages.next() {
-                bytes += message.size();
+                if !message.code().is_error() {
+                    (bytes, records) = (bytes + message.size(), records + 1);
+                }
                 if take.full || take.taken.notice.is_some() || !take.message(&message, out) {
                     take.full = true;
                     slot.aside.push_back(Aside::copy(&message, &slot.assigned));
                 }
             }
-            if read > 0 {
-                // Moves at once to larger records, slowly to smaller ones: reading too few costs a call, reading too
-                // many a copy.
-                let now = (bytes / read).max(1);
+            if let Some(now) = bytes.checked_div(records) {
+                // Moves at once to larger records, slowly to smaller ones: reading too few costs a call, reading
+                // too many a copy.
                 slot.usual = if now > slot.usual { now } else { (slot.usual + now) / 2 };
             }
         }
@@ -183,6 +186,9 @@ impl PartitionSource for Source {
         outcome
             .map_err(|code| error(kind(code), code, format!("moving {} to {to}", slot.assigned.partition)))?;
         slot.ended = false;
+        // What was queued is outdated, and stays in the queue until it is passed over: as long as it is not empty, what
+        // comes wakes nobody.
+        (self.waker)();
         Ok(())
     }
 

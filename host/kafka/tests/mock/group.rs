@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use loom_kafka::{Broker, CommitEntry, KafkaError, Kind};
+use loom_kafka::librdkafka::KafkaBroker;
+use loom_kafka::{Broker, Budget, CommitEntry, KafkaError, Kind, Sensitive};
 use loom_types::{CommitOffset, PartitionId, TopicPartition};
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 
-use crate::support::{Mock, PATIENCE, Reading, broker, mock, read};
+use crate::support::{Mock, PATIENCE, Reading, broker, fill, mock, read, settings};
 
 fn place(topic: &str) -> [TopicPartition; 1] {
     [TopicPartition::new(topic, 0)]
@@ -97,4 +98,26 @@ fn a_commit_of_nothing_is_answered_and_one_of_a_foreign_partition_is_refused() {
 
     let foreign = CommitEntry { partition: PartitionId(3), offset: CommitOffset(1), metadata: String::new() };
     assert_eq!(reading.reader.offsets.commit(&[foreign]).unwrap_err().kind, Kind::Configuration);
+}
+
+#[test]
+fn a_client_that_commits_by_itself_does_so_once_more_at_its_end() {
+    let cluster = mock("in");
+    fill(&cluster, &[10, 10, 10]);
+    let mut settings = settings(cluster.bootstrap_servers());
+    settings.auto_commit = true;
+    // Its timer does not come round in this test.
+    settings.extra.insert("auto.commit.interval.ms".into(), Sensitive("600000".into()));
+    let broker = KafkaBroker::new(settings).unwrap();
+    let mut reading = read(&broker, "in", 0);
+    let signal = reading.signal.clone();
+    let two = Budget { rows: 2, bytes: 1000 };
+    signal.until("two records", || (reading.take(two).rows > 0).then_some(()));
+    while reading.builder.len() < 2 {
+        reading.take(Budget { rows: 1, bytes: 1000 });
+    }
+    drop(reading);
+    let answers = broker.committed(&place("in"), PATIENCE).unwrap();
+    let committed = answers[0].as_ref().unwrap().as_ref().unwrap();
+    assert_eq!(committed.offset, CommitOffset(2), "what was given out, and no more");
 }

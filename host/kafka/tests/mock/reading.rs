@@ -1,22 +1,10 @@
 //! Reading: budgets against records of very different sizes, and what a partition's queue says beside records.
 
-use loom_kafka::{Ack, Broker, Budget, Kind, Notice};
+use loom_kafka::{Broker, Budget, Kind, Notice};
 use loom_types::CommitOffset;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 
-use crate::support::{Mock, broker, mock, output, read, write};
-
-/// Writes payloads of these sizes, each its own number over and over.
-fn fill(cluster: &Mock, sizes: &[usize]) {
-    let payloads: Vec<Vec<u8>> =
-        sizes.iter().enumerate().map(|(number, size)| vec![number as u8; *size]).collect();
-    let payloads: Vec<&[u8]> = payloads.iter().map(Vec::as_slice).collect();
-    let broker = broker(cluster);
-    let mut writing = write(&broker, &[output(cluster, "in", &[])]);
-    writing.send(&payloads);
-    let acks = writing.settle(sizes.len());
-    assert!(acks.values().all(|ack| matches!(ack, Ack::Written)), "{acks:?}");
-}
+use crate::support::{broker, fill, mock, read};
 
 #[test]
 fn what_was_read_and_does_not_fit_comes_first_at_the_next_take() {

@@ -216,3 +216,15 @@ impl Writing {
         all
     }
 }
+
+/// Writes payloads of these sizes, each its own number over and over.
+pub fn fill(cluster: &Mock, sizes: &[usize]) {
+    let payloads: Vec<Vec<u8>> =
+        sizes.iter().enumerate().map(|(number, size)| vec![number as u8; *size]).collect();
+    let payloads: Vec<&[u8]> = payloads.iter().map(Vec::as_slice).collect();
+    let broker = broker(cluster);
+    let mut writing = write(&broker, &[output(cluster, "in", &[])]);
+    writing.send(&payloads);
+    let acks = writing.settle(sizes.len());
+    assert!(acks.values().all(|ack| matches!(ack, Ack::Written)), "{acks:?}");
+}

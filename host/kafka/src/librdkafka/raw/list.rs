@@ -91,9 +91,12 @@ impl Drop for List {
 pub(super) unsafe fn entries<'a>(
     list: *const c::rd_kafka_topic_partition_list_t,
 ) -> impl Iterator<Item = Entry<'a>> {
-    // SAFETY: alive by the contract above.
-    let (first, count) =
-        if list.is_null() { (std::ptr::null_mut(), 0) } else { unsafe { ((*list).elems, (*list).cnt) } };
+    let (first, count) = if list.is_null() {
+        (std::ptr::null_mut(), 0)
+    } else {
+        // SAFETY: alive by the contract above.
+        unsafe { ((*list).elems, (*list).cnt) }
+    };
     (0..usize::try_from(count).unwrap_or(0)).map(move |index| {
         // SAFETY: there are `count` entries from `first`. The code is read as a number, since a broker's may be none
         // of the enum's; the metadata has the length that is given, and lives with the list.
