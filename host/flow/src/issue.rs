@@ -77,10 +77,10 @@ codes! {
     Deprecated = "DEPRECATED" in Flow;
     /// A key that its mapping already has.
     DuplicateKey = "DUPLICATE_KEY" in Flow;
-    /// Records that fail in this way are dropped: no route takes them.
-    ErrorKindUnrouted = "ERROR_KIND_UNROUTED" in Flow;
     /// `errors` where it has no effect: inside an error route.
     ErrorsIgnored = "ERRORS_IGNORED" in Flow;
+    /// Records that fail in this way are dropped: no route takes them.
+    ErrorKindUnrouted = "ERROR_KIND_UNROUTED" in Flow;
     /// An expression that does not parse, or names what there is not, or has the wrong type.
     ExpressionInvalid = "EXPRESSION_INVALID" in Flow;
     /// An expression that YAML takes for something else.

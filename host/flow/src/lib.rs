@@ -138,10 +138,10 @@ pub fn compile(
     if let Some(bad) = not_text {
         let problem = Problem::error(Code::FileInvalid, bad.message).maybe_hint(bad.hint);
         report.push_at(Span { start: bad.at, end: bad.at }, "", problem);
-        return finish(report, &source.name, None, Secrets::default(), &[]);
+        return unread(report, &source.name);
     }
     let Some(root) = reader::read(&mut report) else {
-        return finish(report, &source.name, None, Secrets::default(), &[]);
+        return unread(report, &source.name);
     };
     let mut cx = Cx {
         report: &mut report,
@@ -159,6 +159,12 @@ pub fn compile(
     }
     let plan = flow.filter(|_| !report.has_errors()).and_then(|flow| lower::lower(&flow, expression_env));
     finish(report, &source.name, plan, secrets, &masks)
+}
+
+/// The outcome for a file that has no tree, where no secret is known for one.
+fn unread(report: Report, file: &str) -> Compiled {
+    let masks = report.text().likely_secrets();
+    finish(report, file, None, Secrets::default(), &masks)
 }
 
 fn finish(report: Report, file: &str, plan: Option<Plan>, secrets: Secrets, masks: &[Span]) -> Compiled {

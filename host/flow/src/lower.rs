@@ -44,7 +44,7 @@ fn consumer(spec: &ConsumerSpec) -> Option<ConsumerPlan> {
         name: spec.place.path.strip_prefix("kafka.").unwrap_or(&spec.place.path).to_owned(),
         brokers: spec.brokers.clone(),
         group_id: spec.group_id.as_ref()?.value.clone(),
-        topics: spec.topics.iter().map(|topic| Arc::from(topic.value.as_str())).collect(),
+        topics: spec.topics.as_ref()?.value.iter().map(|topic| Arc::from(topic.value.as_str())).collect(),
         delivery: spec.delivery(),
         auto_offset_reset: spec.auto_offset_reset,
         offset_out_of_range: spec.offset_out_of_range,

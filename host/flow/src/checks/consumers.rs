@@ -40,14 +40,13 @@ pub(super) fn check(checks: &mut Checks<'_>) {
 }
 
 fn topics(checks: &mut Checks<'_>, consumer: &ConsumerSpec) {
-    if consumer.topics.is_empty()
-        && let Some(place) = &consumer.topics_place
-    {
-        let message = format!("`{}` is empty: the flow would read nothing", place.path);
-        checks.report.push(place, Problem::error(Code::KafkaConfigInvalid, message));
+    let Some(topics) = &consumer.topics else { return };
+    if topics.value.is_empty() {
+        let message = format!("`{}` is empty: the flow would read nothing", topics.place.path);
+        checks.report.push(&topics.place, Problem::error(Code::KafkaConfigInvalid, message));
     }
     let mut seen = BTreeSet::new();
-    for topic in &consumer.topics {
+    for topic in &topics.value {
         topic_name(checks, topic);
         if !topic.open && !seen.insert(topic.value.as_str()) {
             let message = format!("the topic `{}` is listed twice", topic.shown);

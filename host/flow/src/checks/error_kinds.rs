@@ -81,7 +81,9 @@ impl<'f> Search<'f> {
             Kind::Map(spec) => expr(spec),
             Kind::Filter(predicate) => choice(predicate),
             Kind::Fork(switch) | Kind::Router(switch) => {
-                unmatched = matches!(switch.default, SwitchDefault::None);
+                // Under `at_least_once` a fork without a default is an error of its own.
+                unmatched = matches!(switch.default, SwitchDefault::None)
+                    && !(matches!(kind, Kind::Fork(_)) && self.delivery == Some(Delivery::AtLeastOnce));
                 conditions(switch).into_iter().for_each(choice);
             }
             Kind::IntoTopic(topic) => {

@@ -11,11 +11,7 @@ pub(super) fn check(checks: &mut Checks<'_>) {
         let followed = not_last.iter().zip(&seated.process.nodes[1..]);
         for (node, next) in followed.filter(|(node, _)| node.kind.is_terminal()) {
             let (code, name, hint) = match node.kind {
-                Kind::Fork(_) => (
-                    Code::ForkNotLast,
-                    "fork",
-                    "move what follows into the branches, or use `router`, which goes on",
-                ),
+                Kind::Fork(_) => (Code::ForkNotLast, "fork", "move what follows into the branches"),
                 Kind::Broadcast(_) => {
                     (Code::BroadcastNotLast, "broadcast", "move what follows into the branches")
                 }

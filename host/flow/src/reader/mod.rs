@@ -5,12 +5,14 @@
 //! Lines and columns of everything else stay as they are in the file.
 
 mod build;
+#[cfg(test)]
+mod differential;
 mod json;
 mod quoting;
 mod tree;
 
 pub(crate) use json::to_json;
-pub(crate) use quoting::{advice, truncated};
+pub(crate) use quoting::{advice, rewrite, truncated};
 pub(crate) use tree::{Content, Entry, Key, Node, Scalar};
 
 use build::{Fault, Stop};
@@ -76,8 +78,8 @@ fn report_syntax(text: &Text, error: &saphyr_parser::ScanError, report: &mut Rep
     let tab = line.trim_start_matches([' ', '-']).starts_with('\t');
     let hint = if tab {
         Some("indent with spaces; YAML does not allow tabs there".to_owned())
-    } else if line.trim_start().starts_with(['{', '[']) && line.trim_start().starts_with("{{") {
-        Some("a value that starts with `{{` needs quotes".to_owned())
+    } else if line.contains("${") {
+        Some("inside `{ … }` and `[ … ]` a reference needs quotes: `\"${NAME}\"`".to_owned())
     } else {
         None
     };

@@ -11,7 +11,7 @@ use super::values::{Text, name};
 use crate::expr::{Expr, ResultKind};
 use crate::interpolate::has_reference;
 use crate::issue::Code;
-use crate::reader::{Content, advice, truncated};
+use crate::reader::{Content, advice, rewrite, truncated};
 use crate::report::{Place, Problem};
 use crate::text::{Pos, Span};
 
@@ -61,9 +61,13 @@ pub(crate) fn expression(cx: &mut Cx<'_>, field: &Field<'_>, wants: Wants) -> Ex
         return not_text(cx, field);
     };
     if let Some(tag) = &field.node.tag {
-        let whole = if scalar.text.is_empty() { tag.clone() } else { format!("{tag} {}", scalar.text) };
+        // The line has all of it; the tree has lost what YAML took for an anchor.
+        let line = rewrite(cx.report.text().line(field.node.span.start.line));
+        let hint = line
+            .map(|line| format!("write `{}`", line.shown))
+            .unwrap_or_else(|| advice(field.key, format!("{tag} {}", scalar.text).trim_end()));
         let problem = Problem::error(Code::ExpressionQuoting, "YAML reads what starts with `!` as a tag");
-        cx.push(&place, problem.hint(advice(field.key, &whole)));
+        cx.push(&place, problem.hint(hint));
         return broken;
     }
     let text = scalar.text.as_str();
@@ -91,7 +95,7 @@ pub(crate) fn expression(cx: &mut Cx<'_>, field: &Field<'_>, wants: Wants) -> Ex
                 return broken;
             }
             let span = inside(cx, field.node.span, text, &issue.span).unwrap_or(place.span);
-            let hint = issue.hint.or_else(|| literal_hint(field.key, text, wants));
+            let hint = literal_hint(field.key, text, wants).or(issue.hint);
             let problem = Problem::error(Code::ExpressionInvalid, issue.message).maybe_hint(hint);
             cx.report.push_at(span, &place.path, problem);
             return broken;
@@ -124,11 +128,15 @@ fn env_hint(text: &str) -> String {
     format!("write `env.{name}`, which is a string")
 }
 
-/// A bare word where a literal was meant.
+/// A bare word where a literal was meant: YAML takes one pair of quotes away.
 fn literal_hint(key: &str, text: &str, wants: Wants) -> Option<String> {
     let word = matches!(wants, Wants::Key | Wants::Label | Wants::Payload)
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
-    word.then(|| format!("a literal is a CEL literal: `{key}: \"'{text}'\"`"))
+    word.then(|| {
+        format!(
+            "a field of the record is `payload.{text}`; a text has quotes of its own: `{key}: \"'{text}'\"`"
+        )
+    })
 }
 
 /// The place of a finding inside an expression, where the file has the text as it is.

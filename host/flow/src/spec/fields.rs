@@ -139,6 +139,15 @@ pub(crate) fn list(words: &[&str]) -> String {
     quoted.join(", ")
 }
 
+/// Words as alternatives.
+pub(crate) fn one_of(words: &[&str]) -> String {
+    match words {
+        [] => String::new(),
+        [only] => format!("`{only}`"),
+        [head @ .., last] => format!("{} or `{last}`", list(head)),
+    }
+}
+
 /// The items of a list; none, with an issue, if it is no list. Items are fields without a key of their own.
 pub(crate) fn items<'n>(cx: &mut Cx<'_>, field: &Field<'n>, of: &str) -> Option<Vec<Field<'n>>> {
     if refuse_tag(cx, field) {

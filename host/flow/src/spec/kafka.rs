@@ -32,8 +32,8 @@ pub(crate) struct ConsumerSpec {
     pub(crate) place: Place,
     pub(crate) brokers: Vec<String>,
     pub(crate) group_id: Option<Text>,
-    pub(crate) topics: Vec<Text>,
-    pub(crate) topics_place: Option<Place>,
+    /// None if they were not understood.
+    pub(crate) topics: Option<At<Vec<Text>>>,
     pub(crate) delivery: Option<At<Delivery>>,
     pub(crate) enable_auto_commit: Option<At<bool>>,
     pub(crate) auto_offset_reset: OffsetReset,
@@ -116,10 +116,7 @@ fn consumer(cx: &mut Cx<'_>, field: &Field<'_>, named: bool) -> Option<ConsumerS
     let place = fields.place.clone();
     let brokers = brokers(cx, &mut fields);
     let group_id = need(cx, &mut fields, "group_id").and_then(|field| name(cx, &field));
-    let topics_field = need(cx, &mut fields, "topics");
-    let topics_place = topics_field.as_ref().map(Field::place);
-    let topics = topics_field.and_then(|field| items(cx, &field, "topics"));
-    let topics = topics.map(|list| list.iter().filter_map(|item| text(cx, item)).collect());
+    let topics = need(cx, &mut fields, "topics").and_then(|field| topics(cx, &field));
     let modes = [("at_least_once", Delivery::AtLeastOnce), ("at_most_once", Delivery::AtMostOnce)];
     let resets = [("earliest", OffsetReset::Earliest), ("latest", OffsetReset::Latest)];
     let ranges = [("reset", OutOfRange::Reset), ("fail", OutOfRange::Fail)];
@@ -137,10 +134,9 @@ fn consumer(cx: &mut Cx<'_>, field: &Field<'_>, named: bool) -> Option<ConsumerS
         place,
         brokers,
         group_id,
-        topics: topics.unwrap_or_default(),
-        topics_place,
+        topics,
+        enable_auto_commit: deprecated_auto_commit(cx, &mut fields, delivery.is_some()),
         delivery,
-        enable_auto_commit: deprecated_auto_commit(cx, &mut fields),
         auto_offset_reset: fields
             .take("auto_offset_reset")
             .and_then(|field| word(cx, &field, &resets))
@@ -165,12 +161,20 @@ fn consumer(cx: &mut Cx<'_>, field: &Field<'_>, named: bool) -> Option<ConsumerS
     Some(spec)
 }
 
-fn deprecated_auto_commit(cx: &mut Cx<'_>, fields: &mut Fields<'_>) -> Option<At<bool>> {
+fn topics(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<At<Vec<Text>>> {
+    let list = items(cx, field, "topics")?;
+    Some(At { value: list.iter().filter_map(|item| text(cx, item)).collect(), place: field.place() })
+}
+
+fn deprecated_auto_commit(cx: &mut Cx<'_>, fields: &mut Fields<'_>, has_delivery: bool) -> Option<At<bool>> {
     let field = fields.take("enable_auto_commit")?;
     let at = boolean(cx, &field)?;
-    let mode = if at.value { "at_most_once" } else { "at_least_once" };
-    let problem = Problem::warning(Code::Deprecated, "`enable_auto_commit` is deprecated")
-        .hint(format!("write `delivery: {mode}`"));
+    let hint = match (has_delivery, at.value) {
+        (true, _) => "remove it; `delivery` says all of it",
+        (false, true) => "write `delivery: at_most_once`",
+        (false, false) => "write `delivery: at_least_once`",
+    };
+    let problem = Problem::warning(Code::Deprecated, "`enable_auto_commit` is deprecated").hint(hint);
     cx.push(&field.key_place(), problem);
     Some(at)
 }

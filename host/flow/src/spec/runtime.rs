@@ -36,7 +36,7 @@ pub(crate) fn runtime(cx: &mut Cx<'_>, field: Option<Field<'_>>) -> RuntimePlan 
         if let Some(field) = fields.take(key)
             && duration(cx, &field).is_some_and(|value| value != Duration::from_secs(default))
         {
-            cx.not_available(&field.place(), &format!("a `{key}` other than {default}s"));
+            cx.not_available(&field.place(), &format!("a value of `{key}` other than {default}s"));
         }
     }
     for (key, time) in

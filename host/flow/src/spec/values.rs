@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::cx::Cx;
-use super::fields::{Field, list, nearest, refuse_tag};
+use super::fields::{Field, nearest, one_of, refuse_tag};
 use crate::issue::Code;
 use crate::reader::{Content, Scalar};
 use crate::report::{Place, Problem};
@@ -171,7 +171,7 @@ pub(crate) fn word<T: Copy>(cx: &mut Cx<'_>, field: &Field<'_>, words: &[(&str, 
         return Some(At { value: *value, place: text.place });
     }
     let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-    let message = format!("`{}` takes {}, not `{}`", field.key, list(&names), text.shown);
+    let message = format!("`{}` takes {}, not `{}`", field.key, one_of(&names), text.shown);
     // A suggestion is made from the value, so none is made from one that must not be seen.
     let near = if text.sealed { None } else { nearest(&text.value, &names) };
     let problem = Problem::error(Code::ValueInvalid, message)

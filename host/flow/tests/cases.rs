@@ -1,0 +1,389 @@
+//! The pinned cases of the flow language, each named after what it shows.
+
+use loom_flow::{Code, Domain};
+
+use crate::support::{World, around, around_with, errors, warnings};
+
+fn check(text: &str) -> loom_flow::Compiled {
+    World::new().compile(text)
+}
+
+#[test]
+fn unknown_plugin_fork_without_terminal_and_zero_batch_size_are_all_found_in_one_run() {
+    let text = around("[ { step: nobody }, { fork: { when: [ { if: true, process: [ { step: s } ] } ], default: [ drain ] } } ]")
+        .replace("delivery: at_least_once", "delivery: at_least_once, batch_size: 0");
+    assert_eq!(
+        errors(&check(&text)),
+        [
+            "VALUE_INVALID kafka.consumer.batch_size",
+            "PLUGIN_UNKNOWN process[0].step",
+            "FORK_BRANCH_NO_TERMINAL process[1].fork.when[0].process",
+        ]
+    );
+}
+
+#[test]
+fn a_broadcast_that_is_followed_is_not_called_a_terminal() {
+    let text = around("[ { broadcast: [ [ { into_topic: a } ], [ { into_topic: b } ] ] }, { step: s } ]");
+    assert_eq!(errors(&check(&text)), ["BROADCAST_NOT_LAST process[0]"]);
+    let text = around(
+        "[ { fork: { when: [ { if: true, process: [ drain ] } ], default: [ drain ] } }, { step: s } ]",
+    );
+    assert_eq!(errors(&check(&text)), ["FORK_NOT_LAST process[0]"]);
+    let text = around("[ { into_topic: a }, { step: s } ]");
+    assert_eq!(errors(&check(&text)), ["TERMINAL_NOT_LAST process[0]"]);
+}
+
+#[test]
+fn a_broadcast_branch_without_terminal_is_a_warning() {
+    let compiled = check(&around_with(
+        "[ { broadcast: [ [ { into_topic: a } ], [ { step: s } ] ] } ]",
+        "errors: { default: [ drain ] }",
+    ));
+    assert!(errors(&compiled).is_empty(), "{compiled:?}");
+    assert_eq!(warnings(&compiled), ["UNTERMINATED_BRANCH process[0].broadcast[1]"]);
+}
+
+#[test]
+fn a_fork_default_without_terminal_is_refused_in_every_mode() {
+    for delivery in ["", ", delivery: at_most_once", ", delivery: at_least_once"] {
+        let text =
+            around("[ { fork: { when: [ { if: true, process: [ drain ] } ], default: [ { step: s } ] } } ]")
+                .replace(", delivery: at_least_once", delivery);
+        assert_eq!(errors(&check(&text)), ["FORK_BRANCH_NO_TERMINAL process[0].fork.default"], "{delivery}");
+    }
+}
+
+#[test]
+fn each_fork_without_default_is_found_wherever_it_stands_and_only_at_least_once() {
+    let fork = "{ fork: { when: [ { if: true, process: [ drain ] } ] } }";
+    let text = around_with(
+        &format!(
+            "[ {{ step: s, errors: {{ task: [ {fork} ] }} }}, {{ broadcast: [ [ {fork} ], [ {{ fork: {{ when: [ {{ if: true, process: [ {fork} ] }} ], default: [ drain ] }} }} ] ] }} ]"
+        ),
+        &format!("errors: {{ default: [ {fork} ] }}"),
+    );
+    let paths = [
+        "FORK_UNMATCHED_UNROUTED process[0].errors.task[0]",
+        "FORK_UNMATCHED_UNROUTED process[1].broadcast[0][0]",
+        "FORK_UNMATCHED_UNROUTED process[1].broadcast[1][0].fork.when[0].process[0]",
+        "FORK_UNMATCHED_UNROUTED errors.default[0]",
+    ];
+    assert_eq!(errors(&check(&text)), paths);
+    let relaxed = text.replace("at_least_once", "at_most_once");
+    assert!(errors(&check(&relaxed)).is_empty());
+}
+
+#[test]
+fn shapes_of_fork_and_broadcast() {
+    for (node, expected) in [
+        (
+            "{ fork: { branches: { a: [ drain ] }, default: [ drain ] } }",
+            &["FORK_SELECTOR_MISSING process[0].fork"][..],
+        ),
+        (
+            "{ fork: { by: , branches: { a: [ drain ] }, default: [ drain ] } }",
+            &["FORK_SELECTOR_MISSING process[0].fork"],
+        ),
+        (
+            "{ fork: { by: payload.a, when: [ { if: true, process: [ drain ] } ], default: [ drain ] } }",
+            &["CONFLICTING_KEYS process[0].fork.by"],
+        ),
+        (
+            "{ fork: { when: [ { if: true, process: [ drain ] } ], branches: { a: [ drain ] }, default: [ drain ] } }",
+            &["CONFLICTING_KEYS process[0].fork.branches"],
+        ),
+        ("{ fork: { default: [ drain ] } }", &["MISSING_KEY process[0].fork"]),
+        ("{ fork: { by: payload.a, default: [ drain ] } }", &["MISSING_KEY process[0].fork"]),
+        (
+            "{ fork: { by: payload.a, branches: {}, default: [ drain ] } }",
+            &["VALUE_INVALID process[0].fork.branches"],
+        ),
+        ("{ fork: { when: [], default: [ drain ] } }", &["VALUE_INVALID process[0].fork.when"]),
+        ("{ broadcast: [] }", &["VALUE_INVALID process[0].broadcast"]),
+        (
+            "{ fork: { when: [ { if: true, process: [ drain ] } ], default: pass } }",
+            &["VALUE_INVALID process[0].fork.default"],
+        ),
+    ] {
+        assert_eq!(errors(&check(&around(&format!("[ {node} ]")))), expected, "{node}");
+    }
+}
+
+#[test]
+fn a_kind_without_route_is_a_warning_for_each_kind_that_can_be_raised() {
+    let process = "[ { step: s }, { filter: payload.a > 1 }, { into_topic: a } ]";
+    let unrouted = [
+        "ERROR_KIND_UNROUTED process[0]",
+        "ERROR_KIND_UNROUTED process[0]",
+        "ERROR_KIND_UNROUTED process[1]",
+    ];
+    assert_eq!(warnings(&check(&around_with(process, "errors: {}"))), unrouted);
+    assert_eq!(warnings(&check(&around(process))), unrouted);
+    let some = check(&around_with(process, "errors: { task: [ drain ], wire: [ drain ] }"));
+    assert_eq!(warnings(&some), ["ERROR_KIND_UNROUTED process[0]"]);
+    assert!(some.issues[0].message.contains("`business`"), "{some:?}");
+    assert!(warnings(&check(&around_with(process, "errors: { default: [ drain ] }"))).is_empty());
+    assert!(warnings(&check(&around_with(process, "errors: { unrouted: stop }"))).is_empty());
+}
+
+#[test]
+fn one_error_kind_routed_twice_is_a_duplicate_with_both_places() {
+    let compiled =
+        check(&around_with("[ { into_topic: a } ]", "errors:\n  task: [ drain ]\n  task: [ drain ]\n"));
+    assert_eq!(errors(&compiled), ["DUPLICATE_KEY task"]);
+    let (first, _) = compiled.issues[0].related.clone().expect("the first place");
+    assert_eq!((first.line, compiled.issues[0].at.line), (12, 13));
+}
+
+#[test]
+fn an_untracked_sink_is_found_once_for_each_place_and_blamed_on_the_pairing() {
+    let sink = "[ { into_sink: u } ]";
+    let places = around_with(
+        &format!(
+            "[ {{ step: s, errors: {{ task: {sink} }} }}, {{ broadcast: [ {sink}, [ {{ fork: {{ when: [ {{ if: true, process: {sink} }} ], default: {sink} }} }} ] ] }} ]"
+        ),
+        &format!("errors: {{ default: {sink} }}"),
+    );
+    let compiled = check(&places);
+    assert_eq!(
+        errors(&compiled),
+        [
+            "SINK_UNTRACKED process[0].errors.task[0]",
+            "SINK_UNTRACKED process[1].broadcast[0][0]",
+            "SINK_UNTRACKED process[1].broadcast[1][0].fork.when[0].process[0]",
+            "SINK_UNTRACKED process[1].broadcast[1][0].fork.default[0]",
+            "SINK_UNTRACKED errors.default[0]",
+        ]
+    );
+    for issue in compiled.issues.iter().filter(|issue| issue.code == Code::SinkUntracked) {
+        for part in ["`u`", "untracked.wasm", "bind-commit-tracker"] {
+            assert!(issue.message.contains(part), "{}", issue.message);
+        }
+    }
+    assert_eq!(compiled.blame(), Some(Domain::Runtime));
+    assert_eq!(errors(&check(&around(sink))), ["SINK_UNTRACKED process[0]"]);
+    assert!(errors(&check(&around(sink).replace("at_least_once", "at_most_once"))).is_empty());
+    let both = check(&around("[ { step: nobody }, { into_sink: u } ]"));
+    assert_eq!(both.blame(), Some(Domain::Flow));
+}
+
+#[test]
+fn a_component_is_looked_at_only_where_it_is_used_and_when_asked() {
+    let broken = around("[ { step: s }, { filter: { plugin: k } }, { into_sink: k } ]")
+        .replace("step.wasm", "broken.wasm");
+    assert_eq!(
+        errors(&check(&broken)),
+        ["PLUGIN_LOAD_FAILED plugins.s.component", "PLUGIN_ROLE_MISSING process[1].filter.plugin"]
+    );
+    let mut world = World::new();
+    world.options.plugins = false;
+    assert!(errors(&world.compile(&broken)).is_empty());
+}
+
+#[test]
+fn a_partitioner_cannot_run_yet_and_its_name_is_checked() {
+    let text = around("[ { into_topic: a, partitioner: nobody } ]");
+    assert_eq!(
+        errors(&check(&text)),
+        ["NOT_AVAILABLE process[0].partitioner", "PLUGIN_UNKNOWN process[0].partitioner"]
+    );
+}
+
+#[test]
+fn an_output_without_producer_is_found_at_its_node() {
+    let text = around("[ { into_topic: x } ]").replace("  producer: { brokers: [localhost:9092] }\n", "");
+    assert_eq!(errors(&check(&text)), ["KAFKA_CONFIG_INVALID process[0].into_topic"]);
+}
+
+#[test]
+fn managed_settings_are_refused_in_extra_by_name() {
+    for key in [
+        "group.id",
+        "security.protocol",
+        "bootstrap.servers",
+        "metadata.broker.list",
+        "enable.auto.commit",
+        "auto.commit.enable",
+        "auto.offset.reset",
+        "enable.partition.eof",
+        "sasl.password",
+        "enable.idempotence",
+        "message.timeout.ms",
+        "delivery.timeout.ms",
+        "acks",
+        "request.required.acks",
+        "partitioner",
+        "compression.codec",
+        "transactional.id",
+        "group.instance.id",
+    ] {
+        let text =
+            around("[ drain ]").replace("topics: [in]", &format!("topics: [in], extra: {{ {key}: x }}"));
+        let compiled = check(&text);
+        assert_eq!((compiled.errors(), compiled.issues[0].code), (1, Code::KafkaConfigInvalid), "{key}");
+        assert!(compiled.issues[0].message.contains(&format!("`{key}` is managed")), "{compiled:?}");
+    }
+    let text = around("[ drain ]").replace("topics: [in]", "topics: [in], extra: { fetch.min.byte: 1 }");
+    let compiled = check(&text);
+    assert_eq!(compiled.issues[0].code, Code::KafkaConfigInvalid);
+    assert_eq!(compiled.issues[0].hint.as_deref(), Some("did you mean `fetch.min.bytes`?"));
+}
+
+#[test]
+fn a_topic_on_the_default_producer_is_for_one_output_only() {
+    let outputs = around_with(
+        "[ { broadcast: [ [ { into_topic: a } ], [ { into_topic: b } ] ] } ]",
+        "errors: { default: [ { into_topic: c } ] }",
+    );
+    let several = outputs.replace(
+        "producer: { brokers: [localhost:9092] }",
+        "producer: { brokers: [localhost:9092], topic: out }",
+    );
+    assert_eq!(errors(&check(&several)), ["KAFKA_CONFIG_INVALID kafka.producer.topic"]);
+    assert!(errors(&check(&outputs)).is_empty());
+    let one = around("[ { into_topic: a } ]").replace(
+        "producer: { brokers: [localhost:9092] }",
+        "producer: { brokers: [localhost:9092], topic: out }",
+    );
+    assert!(errors(&check(&one)).is_empty());
+}
+
+#[test]
+fn no_topics_is_a_fault_of_the_consumer() {
+    let text = around("[ drain ]").replace("topics: [in]", "topics: []");
+    assert_eq!(errors(&check(&text)), ["KAFKA_CONFIG_INVALID kafka.consumer.topics"]);
+}
+
+#[test]
+fn contradicting_modes_are_found_in_every_consumer_and_only_there() {
+    for (delivery, switch, conflict) in [
+        ("", "", false),
+        ("", "true", false),
+        ("", "false", false),
+        ("at_least_once", "", false),
+        ("at_least_once", "true", true),
+        ("at_least_once", "false", false),
+        ("at_most_once", "", false),
+        ("at_most_once", "true", false),
+        ("at_most_once", "false", true),
+    ] {
+        let delivery = if delivery.is_empty() { String::new() } else { format!(", delivery: {delivery}") };
+        let switch =
+            if switch.is_empty() { String::new() } else { format!(", enable_auto_commit: {switch}") };
+        let text = around("[ drain ]").replace(", delivery: at_least_once", &format!("{delivery}{switch}"));
+        let expected: &[&str] =
+            if conflict { &["DELIVERY_CONFLICT kafka.consumer.enable_auto_commit"] } else { &[] };
+        assert_eq!(errors(&check(&text)), expected, "{delivery}{switch}");
+        let named = text
+            .replace("  consumer: {", "  consumers: { orders: {")
+            .replace(" }\n  producer:", " } }\n  producer:")
+            + "source: orders\n";
+        let compiled = check(&named);
+        let expected: &[&str] =
+            if conflict { &["DELIVERY_CONFLICT kafka.consumers.orders.enable_auto_commit"] } else { &[] };
+        assert_eq!(errors(&compiled), expected, "{named}");
+        if conflict {
+            assert!(
+                compiled.issues.iter().any(|issue| issue.message.contains("kafka.consumers.orders")),
+                "{compiled:?}"
+            );
+        }
+    }
+    assert_eq!(errors(&check("name: x\nprocess: [ drain ]\n")), ["KAFKA_CONFIG_INVALID "]);
+}
+
+#[test]
+fn zero_and_negative_numbers_are_one_issue_for_each_field() {
+    for value in ["0", "-1", "-5ms", "x"] {
+        for field in ["batch_size", "poll_backoff_ms", "commit_keepalive_ms"] {
+            let text =
+                around("[ drain ]").replace("topics: [in]", &format!("topics: [in], {field}: {value}"));
+            let compiled = check(&text);
+            assert_eq!(
+                errors(&compiled),
+                [format!("VALUE_INVALID kafka.consumer.{field}")],
+                "{field}: {value}"
+            );
+            assert!(compiled.issues[0].message.contains(field));
+        }
+        for field in ["timeout", "concurrency"] {
+            let compiled = check(&around(&format!("[ {{ step: s, {field}: {value} }}, drain ]")));
+            assert_eq!(errors(&compiled), [format!("VALUE_INVALID process[0].{field}")], "{field}: {value}");
+        }
+        for field in ["max_records", "timeout_ms", "max_bytes"] {
+            let compiled = check(&around(&format!("[ {{ collect_batch: {{ {field}: {value} }} }}, drain ]")));
+            let expected = [
+                "NOT_AVAILABLE process[0].collect_batch".to_owned(),
+                format!("VALUE_INVALID process[0].collect_batch.{field}"),
+            ];
+            assert_eq!(errors(&compiled), expected, "{field}: {value}");
+        }
+    }
+}
+
+#[test]
+fn an_empty_name_an_empty_process_and_a_process_without_terminal() {
+    assert_eq!(
+        errors(&check(&around("[ drain ]").replace("name: test", "name: \"\""))),
+        ["VALUE_INVALID name"]
+    );
+    assert_eq!(errors(&check(&around("[]"))), ["VALUE_INVALID process"]);
+    assert_eq!(errors(&check(&around("[ { step: s } ]"))), ["MISSING_TERMINAL_OUTPUT process"]);
+}
+
+#[test]
+fn what_cannot_run_yet_is_refused_at_its_place_and_looked_into() {
+    for (process, expected) in [
+        (
+            "[ { expand: nobody }, drain ]",
+            &["NOT_AVAILABLE process[0].expand", "PLUGIN_UNKNOWN process[0].expand"][..],
+        ),
+        (
+            "[ { batch_step: s }, drain ]",
+            &["NOT_AVAILABLE process[0].batch_step", "PLUGIN_ROLE_MISSING process[0].batch_step"],
+        ),
+        ("[ for_each, drain ]", &["NOT_AVAILABLE process[0]"]),
+        (
+            "[ { router: { branches: { a: [] } } }, drain ]",
+            &["NOT_AVAILABLE process[0].router", "FORK_SELECTOR_MISSING process[0].router"],
+        ),
+        (
+            "[ { expand_routes: { plugin: nobody, routes: { a: [ drain ] } } }, drain ]",
+            &[
+                "NOT_AVAILABLE process[0].expand_routes",
+                "TERMINAL_NOT_LAST process[0]",
+                "PLUGIN_UNKNOWN process[0].expand_routes.plugin",
+            ],
+        ),
+        ("[ { step: s, retries: 3 }, drain ]", &["NOT_AVAILABLE process[0].retries"]),
+        ("[ { step: s, ordered: false }, drain ]", &["NOT_AVAILABLE process[0].ordered"]),
+        ("[ { step: s, ordered: true }, drain ]", &[]),
+        ("[ { into_topic: a, dlq: b } ]", &["NOT_AVAILABLE process[0].dlq"]),
+    ] {
+        let compiled = check(&around(process));
+        let mut found = errors(&compiled);
+        let mut expected: Vec<String> = expected.iter().map(|text| (*text).to_owned()).collect();
+        found.sort();
+        expected.sort();
+        assert_eq!(found, expected, "{process}");
+    }
+    let granted = around("[ { step: s }, drain ]").replace(
+        "component: step.wasm",
+        "component: step.wasm, allow: { http: [\"api:443\"], tcp: [\"db:5432\"] }",
+    );
+    assert_eq!(
+        errors(&check(&granted)),
+        ["NOT_AVAILABLE plugins.s.allow.http", "NOT_AVAILABLE plugins.s.allow.tcp"]
+    );
+}
+
+#[test]
+fn errors_inside_a_route_have_no_effect_and_say_so() {
+    let compiled = check(&around_with(
+        "[ { into_topic: a } ]",
+        "errors: { default: [ { step: s, errors: { task: [ drain ] } }, drain ] }",
+    ));
+    assert!(errors(&compiled).is_empty());
+    assert_eq!(warnings(&compiled), ["ERRORS_IGNORED errors.default[0].errors"]);
+}

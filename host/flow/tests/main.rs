@@ -1,0 +1,8 @@
+//! All integration tests of the flow compiler, as one binary.
+
+mod cases;
+mod diagnostics;
+mod mutations;
+mod plans;
+mod secrets;
+mod support;

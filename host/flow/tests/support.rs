@@ -1,0 +1,167 @@
+//! A world to compile in: variables, files, components and a Kafka client's settings, all made up.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use loom_flow::{
+    ClientKind, CompileOptions, Compiled, ComponentFacts, Components, Environment, KafkaKeys, KeyRefusal,
+    Mode, Plan, Role, Severity, SourceFile, compile,
+};
+
+/// What the flow sees of the world.
+pub struct World {
+    pub vars: BTreeMap<String, String>,
+    pub files: BTreeMap<PathBuf, Vec<u8>>,
+    pub options: CompileOptions,
+}
+
+impl World {
+    /// Nothing set, checking.
+    pub fn new() -> World {
+        World {
+            vars: BTreeMap::new(),
+            files: BTreeMap::new(),
+            options: CompileOptions { mode: Mode::Check, require_env: false, plugins: true },
+        }
+    }
+
+    pub fn mode(mut self, mode: Mode) -> World {
+        self.options.mode = mode;
+        self
+    }
+
+    pub fn var(mut self, name: &str, value: &str) -> World {
+        self.vars.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    pub fn file(mut self, path: &str, bytes: &[u8]) -> World {
+        self.files.insert(Path::new("flows").join(path), bytes.to_owned());
+        self
+    }
+
+    pub fn compile(&self, text: &str) -> Compiled {
+        self.compile_bytes(text.as_bytes())
+    }
+
+    pub fn compile_bytes(&self, bytes: &[u8]) -> Compiled {
+        let source =
+            SourceFile { name: "flow.yaml".to_owned(), bytes: bytes.to_owned(), dir: "flows".into() };
+        let compiled = compile(&source, self, &FileNames, &Client, self.options);
+        assert_eq!(
+            compiled.plan.is_none(),
+            compiled.errors() > 0,
+            "a plan is there exactly without errors: {compiled:?}"
+        );
+        compiled
+    }
+
+    /// The plan of a flow that must have no error.
+    pub fn plan(&self, text: &str) -> Plan {
+        let compiled = self.compile(text);
+        match compiled.plan {
+            Some(plan) => plan,
+            None => panic!("{}", compiled.render(loom_flow::HumanStyle::default())),
+        }
+    }
+}
+
+impl Environment for World {
+    fn var(&self, name: &str) -> Option<String> {
+        self.vars.get(name).cloned()
+    }
+
+    fn file(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.files.get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+/// Components whose roles are the words of their file names: `step.wasm`, `step-predicate.wasm`. `untracked` is a
+/// sink without the tracker's export, `broken` is no component, `foreign` one for another host.
+pub struct FileNames;
+
+impl Components for FileNames {
+    fn facts(&self, path: &Path) -> Result<ComponentFacts, String> {
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        let mut facts = ComponentFacts { roles: BTreeSet::new(), tracked: false };
+        for word in stem.split('-') {
+            match word {
+                "step" => drop(facts.roles.insert(Role::Step)),
+                "predicate" => drop(facts.roles.insert(Role::Predicate)),
+                "sink" => {
+                    facts.roles.insert(Role::Sink);
+                    facts.tracked = true;
+                }
+                "untracked" => drop(facts.roles.insert(Role::Sink)),
+                "broken" => return Err(format!("`{}` is not a WebAssembly component", path.display())),
+                "foreign" => {
+                    return Err("it imports `other:host/thing`, which this host does not have".to_owned());
+                }
+                _ => {}
+            }
+        }
+        Ok(facts)
+    }
+
+    fn is_foreign(&self, path: &Path) -> bool {
+        path.ends_with("foreign.wasm")
+    }
+}
+
+/// A client that knows four settings; the numeric ones refuse other values, and repeat them.
+pub struct Client;
+
+impl KafkaKeys for Client {
+    fn check(&self, _client: ClientKind, key: &str, value: &str) -> Result<(), KeyRefusal> {
+        match key {
+            "fetch.min.bytes" | "linger.ms" if value.parse::<u32>().is_err() => Err(KeyRefusal::Refused(
+                format!("Invalid value \"{value}\" for configuration property \"{key}\""),
+            )),
+            key if self.known().contains(&key) => Ok(()),
+            _ => Err(KeyRefusal::Unknown),
+        }
+    }
+
+    fn known(&self) -> &[&str] {
+        &["fetch.min.bytes", "linger.ms", "ssl.ca.location", "ssl.key.password"]
+    }
+}
+
+/// A flow around a process, in at least once, with plugins for every role.
+pub fn around(process: &str) -> String {
+    around_with(process, "")
+}
+
+/// As [`around`], with more at the top level.
+pub fn around_with(process: &str, more: &str) -> String {
+    format!(
+        "name: test
+kafka:
+  consumer: {{ brokers: [localhost:9092], group_id: g, topics: [in], delivery: at_least_once }}
+  producer: {{ brokers: [localhost:9092] }}
+plugins:
+  s: {{ component: step.wasm }}
+  p: {{ component: predicate.wasm }}
+  k: {{ component: sink.wasm }}
+  u: {{ component: untracked.wasm }}
+process: {process}
+{more}
+"
+    )
+}
+
+/// `CODE path` of every error, in the order of the file.
+pub fn errors(compiled: &Compiled) -> Vec<String> {
+    codes(compiled, Severity::Error)
+}
+
+/// `CODE path` of every warning, in the order of the file.
+pub fn warnings(compiled: &Compiled) -> Vec<String> {
+    codes(compiled, Severity::Warning)
+}
+
+fn codes(compiled: &Compiled, severity: Severity) -> Vec<String> {
+    let of = compiled.issues.iter().filter(|issue| issue.severity == severity);
+    of.map(|issue| format!("{} {}", issue.code, issue.path)).collect()
+}
