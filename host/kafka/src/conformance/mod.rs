@@ -14,7 +14,7 @@ mod wakes;
 mod writing;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use memory::MemoryFixture;
 
@@ -95,11 +95,15 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("close_gives_every_token_back", writing::close_gives_every_token_back),
 ];
 
-/// Runs every check and panics with the names of those that failed; what they said stands before it.
+/// Runs every check, prints how long each took, and panics with the names of those that failed; what they said stands
+/// before it.
 pub fn run(fixture: &dyn Fixture) {
     let mut failed = Vec::new();
     for (name, check) in CHECKS {
-        if catch_unwind(AssertUnwindSafe(|| check(fixture))).is_err() {
+        let start = Instant::now();
+        let kept = catch_unwind(AssertUnwindSafe(|| check(fixture))).is_ok();
+        println!("{name}: {} after {:?}", if kept { "kept" } else { "broken" }, start.elapsed());
+        if !kept {
             failed.push(*name);
         }
     }
