@@ -13,6 +13,9 @@ use crate::flow_file::words;
 /// No secret or certificate is larger; it bounds what an endless file can take.
 const MAX_FILE: u64 = 1 << 20;
 
+/// How librdkafka begins what it says of a setting that it does not have.
+const UNKNOWN_SETTING: &str = "No such configuration property";
+
 /// The environment that this process was started in.
 pub struct ProcessEnvironment;
 
@@ -75,6 +78,26 @@ impl KafkaKeys for ClientKeys {
             ClientKind::Consumer => librdkafka::ClientKind::Consumer,
             ClientKind::Producer => librdkafka::ClientKind::Producer,
         };
-        librdkafka::check_key(client, key, value).map_err(KeyRefusal::Refused)
+        librdkafka::check_key(client, key, value).map_err(|why| {
+            // The client tells both apart in its words only.
+            if why.starts_with(UNKNOWN_SETTING) { KeyRefusal::Unknown } else { KeyRefusal::Refused(why) }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use loom_flow::{ClientKind, KafkaKeys, KeyRefusal};
+
+    use super::ClientKeys;
+
+    #[test]
+    fn a_setting_that_nobody_knows_is_told_from_a_value_that_is_refused() {
+        let check = |key, value| ClientKeys.check(ClientKind::Producer, key, value);
+        assert_eq!(check("linger.ms", "3"), Ok(()));
+        assert_eq!(check("linger.mss", "3"), Err(KeyRefusal::Unknown));
+        assert!(
+            matches!(check("linger.ms", "soon"), Err(KeyRefusal::Refused(why)) if why.contains("linger.ms"))
+        );
     }
 }

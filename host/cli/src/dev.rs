@@ -17,6 +17,8 @@ use loom_flow::{Mode, Plan};
 use loom_kafka::Broker;
 use loom_kafka::memory::{MemoryBroker, system_clock};
 use loom_runtime::{End, Options, Stop, assemble, consumer_settings};
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::args::DevArgs;
 use crate::signals::Signals;
@@ -30,6 +32,13 @@ const OUTPUT_PARTITIONS: i32 = 1;
 
 /// What a process has that SIGPIPE ends, as `head` ends what it reads from.
 const SIGPIPE: u8 = 13;
+
+/// The last line on standard output.
+#[derive(Serialize)]
+struct Last {
+    offsets: Value,
+    ledger: Value,
+}
 
 /// Runs the flow on the input; the status says how it ended.
 pub fn dev(args: &DevArgs) -> Status {
@@ -65,7 +74,8 @@ fn try_dev(args: &DevArgs) -> Result<Status, Refusal> {
     let outcome = start::run_until_stopped(assembled, &stop, &signals);
 
     let mut statuses = vec![start::status_of(&outcome)];
-    if let Err(error) = printer.finish(&outcome.summary.to_json()) {
+    let last = Last { offsets: outcome.summary.offsets(), ledger: outcome.summary.ledger() };
+    if let Err(error) = printer.finish(&last) {
         tracing::error!("cannot write to standard output: {error}");
         statuses.push(Status::Failed);
     } else if unread.load(Ordering::Acquire) {

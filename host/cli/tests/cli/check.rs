@@ -37,9 +37,9 @@ fn json_has_the_documented_shape() {
     let (ended, report) = json(&Folder::with_flow(&flow), &[]);
     ended.expect_status(1);
     assert!(ended.stderr.is_empty(), "{ended:#?}");
-    let mistyped = report["issues"].as_array().and_then(|issues| {
-        issues.iter().find(|issue| issue["code"] == "UNKNOWN_KEY")
-    });
+    let mistyped = report["issues"]
+        .as_array()
+        .and_then(|issues| issues.iter().find(|issue| issue["code"] == "UNKNOWN_KEY"));
     let mistyped = mistyped.unwrap_or_else(|| panic!("{report:#}"));
     let keys: Vec<&String> = mistyped.as_object().map(|issue| issue.keys().collect()).unwrap_or_default();
     assert_eq!(keys, ["code", "column", "file", "hint", "line", "message", "path", "severity"]);
@@ -85,7 +85,11 @@ fn a_file_that_cannot_be_read_is_one_issue_in_both_forms() {
     assert_eq!(codes(&report), ["FILE_INVALID"]);
     let ended = folder.run(&["check", "."]);
     ended.expect_status(1);
-    assert!(ended.stdout.contains("it is a folder") && ended.stdout.contains("flwo.yaml"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("it is a folder") && ended.stdout.contains("flwo.yaml"),
+        "{}",
+        ended.stdout
+    );
 }
 
 #[test]
@@ -94,9 +98,9 @@ fn what_is_no_yaml_is_one_issue() {
         ("not YAML", b"name: [unclosed\nkafka: }"),
         ("not text", b"name: \xff\xfe\n"),
         ("empty", b""),
-        ("a component", include_bytes!("support.rs").split_at(0).0),
+        ("a component", CORE_MODULE),
     ];
-    for (what, bytes) in &wrong[..3] {
+    for (what, bytes) in wrong {
         let (ended, report) = json(&Folder::with(&[("flow.yaml", bytes)]), &[]);
         ended.expect_status(1);
         assert_eq!(report["issues"].as_array().map(Vec::len), Some(1), "{what}: {report:#}");
@@ -123,7 +127,8 @@ fn a_value_of_the_environment_is_never_printed() {
     let folder = Folder::with_flow(&flow);
     for format in ["human", "json"] {
         let mut command = folder.command(&["check", "flow.yaml", "--format", format]);
-        let output = command.env("LOOM_CLI_TEST_CANARY", "hunter2secret").output().expect("the command starts");
+        let output =
+            command.env("LOOM_CLI_TEST_CANARY", "hunter2secret").output().expect("the command starts");
         let ended = Ended::of(&output);
         ended.expect_status(1);
         assert!(ended.stdout.contains("${LOOM_CLI_TEST_CANARY}"), "{ended:#?}");

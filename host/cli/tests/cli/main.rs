@@ -3,7 +3,9 @@
 
 mod check;
 mod dev;
+mod docs;
 mod plugins;
 mod run;
+mod signals;
 mod support;
 mod usage;

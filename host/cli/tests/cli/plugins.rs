@@ -18,7 +18,8 @@ fn inspect_shows_roles_imports_size_and_digest() {
 
 #[test]
 fn what_is_no_component_has_a_message_of_its_own() {
-    let files: [(&str, &[u8]); 3] = [("core.wasm", CORE_MODULE), ("text.wasm", b"hello"), ("empty.wasm", b"")];
+    let files: [(&str, &[u8]); 3] =
+        [("core.wasm", CORE_MODULE), ("text.wasm", b"hello"), ("empty.wasm", b"")];
     let folder = Folder::with(&files);
     for (file, words) in [
         ("core.wasm", "core WebAssembly module"),
@@ -48,7 +49,8 @@ fn a_component_of_another_world_is_status_3() {
 #[test]
 fn one_bad_file_does_not_hide_the_good_ones() {
     let folder = Folder::with(&[("text.wasm", b"hello")]);
-    let ended = folder.run(&["plugin", "inspect", "text.wasm", &guest("probe-step"), &guest("foreign-track")]);
+    let ended =
+        folder.run(&["plugin", "inspect", "text.wasm", &guest("probe-step"), &guest("foreign-track")]);
     ended.expect_status(1);
     assert!(ended.stdout.contains("roles     step"), "{}", ended.stdout);
     assert_eq!(ended.stderr.lines().count(), 2, "{}", ended.stderr);

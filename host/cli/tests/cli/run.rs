@@ -51,7 +51,10 @@ fn an_untracked_sink_is_status_3_once_for_each_place() {
     let plugins = format!("plugins:\n  store: {{ component: {sink:?} }}\nprocess:\n");
     let flow = SOUND
         .replace("process:\n", &plugins)
-        .replace("  - into_topic: out", "  - broadcast:\n      - [ { into_sink: store } ]\n      - [ { into_topic: out } ]")
+        .replace(
+            "  - into_topic: out",
+            "  - broadcast:\n      - [ { into_sink: store } ]\n      - [ { into_topic: out } ]",
+        )
         .replace("  default: [ { into_topic: failed } ]", "  default: [ { into_sink: store } ]");
     let ended = Folder::with_flow(&flow).run(&["run", "flow.yaml"]);
     ended.expect_status(3);
@@ -68,7 +71,9 @@ fn an_untracked_sink_is_status_3_once_for_each_place() {
 fn of_several_the_lowest_status_is_taken() {
     let sink = guest("untracked-sink");
     let plugins = format!("plugins:\n  store: {{ component: {sink:?} }}\nprocess:\n");
-    let flow = SOUND.replace("process:\n", &plugins).replace("  - into_topic: out", "  - into_sink: store\n    grupp: x");
+    let flow = SOUND
+        .replace("process:\n", &plugins)
+        .replace("  - into_topic: out", "  - into_sink: store\n    grupp: x");
     let ended = Folder::with_flow(&flow).run(&["run", "flow.yaml"]);
     ended.expect_status(1);
     assert!(ended.errors().len() > 1, "{ended:#?}");

@@ -118,7 +118,8 @@ impl Ended {
 
 /// A component that `cargo xtask guests` built.
 pub fn guest(name: &str) -> String {
-    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/guests").join(format!("{name}.wasm"));
+    let file =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/guests").join(format!("{name}.wasm"));
     let shown = file.display();
     file.canonicalize()
         .unwrap_or_else(|error| panic!("{shown}: {error}: build the guests with `cargo xtask guests`"))

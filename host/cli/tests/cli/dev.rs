@@ -1,0 +1,95 @@
+//! `dev`: a flow on lines of JSON. What is printed, when it ends, and with which status.
+
+use serde_json::{Value, json};
+
+use crate::support::{Ended, Folder, SOUND, guest};
+
+const INPUT: &[u8] =
+    b"{\"id\":1,\"total\":5}\n{\"id\":2,\"total\":12.50}\nnot JSON\n{\"id\":3,\"total\":70}\n";
+
+fn lines(ended: &Ended) -> Vec<Value> {
+    ended.stdout.lines().map(|line| serde_json::from_str(line).expect("a JSON object")).collect()
+}
+
+/// Payloads written to a topic, in order.
+fn payloads<'a>(lines: &'a [Value], topic: &str) -> Vec<&'a str> {
+    lines.iter().filter(|line| line["topic"] == topic).filter_map(|line| line["payload"].as_str()).collect()
+}
+
+#[test]
+fn outputs_then_offsets_and_ledger() {
+    let folder = Folder::with(&[("flow.yaml", SOUND.as_bytes()), ("in.jsonl", INPUT)]);
+    let ended = folder.run(&["dev", "flow.yaml", "--input", "in.jsonl"]);
+    ended.expect_status(0);
+    let lines = lines(&ended);
+    assert_eq!(payloads(&lines, "out"), ["{\"id\":2,\"total\":12.50}", "{\"id\":3,\"total\":70}"]);
+    let failed = payloads(&lines, "failed");
+    assert_eq!(failed.len(), 1, "{lines:#?}");
+    let envelope: Value = serde_json::from_str(failed[0]).expect("the envelope is JSON");
+    assert_eq!((&envelope["kind"], &envelope["record"]["payload"]), (&json!("wire"), &json!("not JSON")));
+    let last = lines.last().expect("a last line");
+    assert_eq!(last["offsets"]["in"]["0"]["committed"], 4, "{last}");
+    assert_eq!((&last["ledger"]["registered"], &last["ledger"]["outstanding"]), (&json!(4), &json!(0)));
+    assert_eq!(last["ledger"]["balances"], true, "{last}");
+    let stopped = ended.log().pop().expect("a last line of the log");
+    assert_eq!((&stopped["message"], &stopped["flow"]), (&json!("stopped"), &json!("small")));
+}
+
+#[test]
+fn standard_input_and_envelopes() {
+    let folder = Folder::with_flow(SOUND);
+    let mut command =
+        folder.command(&["dev", "flow.yaml", "-i", "-", "--envelope", "--partitions", "3", "-w", "2"]);
+    let input = "{\"key\":\"k\",\"headers\":[[\"a\",\"1\"],[\"a\",null]],\"timestamp_ms\":7,\"payload\":{\"total\": 11}}\n\
+                 {\"partition\":2,\"payload\":\"{\\\"total\\\":12}\"}\n";
+    let ended = Ended::of(&command.write_stdin(input).output().expect("the command starts"));
+    ended.expect_status(0);
+    let lines = lines(&ended);
+    let keyed = lines.iter().find(|line| line["key"] == "k").unwrap_or_else(|| panic!("{ended:#?}"));
+    assert_eq!((&keyed["headers"], &keyed["timestamp_ms"]), (&json!([["a", "1"], ["a", null]]), &json!(7)));
+    assert_eq!(keyed["payload"], "{\"total\":11}");
+    let offsets = &lines.last().expect("a last line")["offsets"]["in"];
+    assert_eq!(offsets.as_object().map(serde_json::Map::len), Some(3), "{offsets}");
+    assert_eq!(offsets["2"]["committed"].as_i64().unwrap_or_default().min(1), 1, "{offsets}");
+}
+
+#[test]
+fn an_input_that_is_wrong_is_named_with_its_line() {
+    let folder = Folder::with(&[
+        ("flow.yaml", SOUND.as_bytes()),
+        ("in.jsonl", b"{\"payload\":{\"total\":11}}\n{\"payloud\":1}\n"),
+    ]);
+    let gone = folder.run(&["dev", "flow.yaml", "--input", "gone.jsonl"]);
+    gone.expect_status(4).expect_one_error(&["gone.jsonl", "no such file"]);
+    let wrong = folder.run(&["dev", "flow.yaml", "--input", "in.jsonl", "--envelope"]);
+    wrong.expect_status(4);
+    assert!(wrong.errors().iter().any(|error| error.contains("in.jsonl:2")), "{wrong:#?}");
+    assert_eq!(payloads(&lines(&wrong), "out").len(), 1, "what came before it was run: {wrong:#?}");
+}
+
+#[test]
+fn what_is_unresolved_after_the_timeout_is_listed_with_node_and_sink() {
+    let sink = guest("probe-sink");
+    let plugins = format!(
+        "plugins:\n  store: {{ component: {sink:?}, config: {{ fail_flushes: 1000000, fail_with: retry }} }}\nprocess:\n"
+    );
+    let flow = SOUND.replace("process:\n", &plugins).replace("into_topic: out", "into_sink: store");
+    let folder = Folder::with(&[("flow.yaml", flow.as_bytes()), ("in.jsonl", b"{\"total\":11}\n")]);
+    let ended = folder.run(&["dev", "flow.yaml", "--input", "in.jsonl", "--timeout", "300ms"]);
+    ended.expect_status(4);
+    let errors = ended.errors().join("\n");
+    for part in ["process[1]", "store", "in/0", "0"] {
+        assert!(errors.contains(part), "{part}: {ended:#?}");
+    }
+}
+
+#[test]
+fn security_is_not_resolved() {
+    let flow = SOUND.replace(
+        "delivery: at_least_once",
+        "delivery: at_least_once\n    security: { protocol: SASL_SSL, sasl_password: \"${file:/no/such/secret}\" }",
+    );
+    let folder = Folder::with(&[("flow.yaml", flow.as_bytes()), ("in.jsonl", INPUT)]);
+    folder.run(&["dev", "flow.yaml", "--input", "in.jsonl"]).expect_status(0);
+    folder.run(&["run", "flow.yaml"]).expect_status(1).expect_one_error(&["${file:/no/such/secret}"]);
+}

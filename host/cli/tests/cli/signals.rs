@@ -1,0 +1,149 @@
+//! Signals, broken pipes, and what is left of a run that they end.
+
+use std::io::{BufRead, BufReader, Lines, Read, Write};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::support::{Folder, SOUND, guest};
+
+/// The command while it runs. Dropping it kills it.
+struct Running {
+    child: Child,
+    log: Lines<BufReader<ChildStderr>>,
+}
+
+impl Running {
+    fn start(folder: &Folder, arguments: &[&str]) -> Running {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_loom-host"))
+            .current_dir(folder.path())
+            .args(arguments)
+            .env_remove("LOOM_LOG")
+            .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the command starts");
+        let log = BufReader::new(child.stderr.take().expect("it is piped")).lines();
+        Running { child, log }
+    }
+
+    fn write(&mut self, line: &[u8]) {
+        self.child.stdin.as_mut().expect("it is piped").write_all(line).expect("it is open");
+    }
+
+    /// Standard output, after its first line.
+    fn first_output(&mut self) -> BufReader<ChildStdout> {
+        let mut output = BufReader::new(self.child.stdout.take().expect("it is piped"));
+        let mut line = String::new();
+        output.read_line(&mut line).expect("an output");
+        assert!(line.contains("\"topic\":\"out\""), "a line is handed on while more is waited for: {line:?}");
+        output
+    }
+
+    /// Reads the log up to a line with these words in it.
+    fn wait_for(&mut self, words: &str) {
+        let mut seen = Vec::new();
+        for line in self.log.by_ref() {
+            let line = line.expect("text");
+            if line.contains(words) {
+                return;
+            }
+            seen.push(line);
+        }
+        panic!("{words:?} was not logged: {seen:#?}");
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a process id");
+        kill_process(pid, signal).expect("it runs");
+    }
+
+    fn status(&mut self) -> Option<i32> {
+        self.child.wait().expect("it ends").code()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It has ended already, or the test has failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn ctrl_c_in_dev_prints_offsets_and_is_status_130() {
+    let folder = Folder::with_flow(SOUND);
+    let mut running = Running::start(&folder, &["dev", "flow.yaml", "--input", "-"]);
+    running.write(b"{\"total\":11}\n");
+    let mut output = running.first_output();
+    running.signal(Signal::INT);
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).expect("text");
+    let last: Value = serde_json::from_str(&rest).unwrap_or_else(|error| panic!("{error}: {rest:?}"));
+    assert_eq!(last["offsets"]["in"]["0"]["committed"], 1, "{last}");
+    running.wait_for("\"stopped\"");
+    assert_eq!(running.status(), Some(130));
+}
+
+#[test]
+fn a_second_signal_ends_the_process_at_once() {
+    // The sink never confirms, so that a graceful stop would take all of its time.
+    let sink = guest("probe-sink");
+    let plugins = format!(
+        "runtime: {{ shutdown_timeout: 1h }}\nplugins:\n  store: {{ component: {sink:?}, config: {{ fail_flushes: \
+         1000000, fail_with: retry }} }}\nprocess:\n"
+    );
+    let flow = SOUND.replace("process:\n", &plugins).replace(
+        "into_topic: out",
+        "broadcast: [ [ { into_topic: out } ], [ { into_sink: store, flush: { records: 1 } } ] ]",
+    );
+    let folder = Folder::with_flow(&flow);
+    let mut running = Running::start(&folder, &["dev", "flow.yaml", "--input", "-"]);
+    running.write(b"{\"total\":11}\n");
+    let _output = running.first_output();
+    running.signal(Signal::INT);
+    running.wait_for("a second signal ends the process at once");
+    running.signal(Signal::TERM);
+    assert_eq!(running.status(), Some(143));
+}
+
+#[test]
+fn a_run_that_is_told_to_stop_while_it_starts_is_status_0() {
+    // Nothing listens there, and the start would be tried for an hour.
+    let flow = SOUND
+        .replace("localhost:9092", "127.0.0.1:1")
+        .replace("process:\n", "runtime: { startup_timeout: 1h }\nprocess:\n");
+    let folder = Folder::with_flow(&flow);
+    let mut running = Running::start(&folder, &["run", "flow.yaml"]);
+    running.wait_for("127.0.0.1:1");
+    running.signal(Signal::TERM);
+    running.wait_for("no record was taken");
+    assert_eq!(running.status(), Some(0));
+}
+
+#[test]
+fn a_broker_that_is_not_there_is_named_after_the_startup_timeout() {
+    let flow = SOUND
+        .replace("localhost:9092", "127.0.0.1:1")
+        .replace("process:\n", "runtime: { startup_timeout: 1s }\nprocess:\n");
+    let ended = Folder::with_flow(&flow).run(&["run", "flow.yaml"]);
+    ended.expect_status(4);
+    let last = ended.errors().pop().unwrap_or_default();
+    assert!(last.contains("127.0.0.1:1") && last.contains("startup_timeout"), "{ended:#?}");
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_dev_like_sigpipe() {
+    let folder = Folder::with_flow(SOUND);
+    let mut running = Running::start(&folder, &["dev", "flow.yaml", "--input", "-"]);
+    running.write(b"{\"total\":11}\n");
+    drop(running.first_output());
+    // Input goes on until the run has noticed; then the pipe is closed from the other side.
+    let mut input = running.child.stdin.take().expect("it is piped");
+    while input.write_all(b"{\"total\":11}\n").is_ok() {}
+    assert_eq!(running.status(), Some(141));
+}
