@@ -10,7 +10,7 @@ pub fn the_next_record_wakes(fixture: &dyn Fixture) {
     let broker = broker(fixture);
     let mut reading = Reading::start(fixture, &*broker, &[(&topic, 0, 0), (&topic, 1, 0)]);
     reading.until(WIDE, "both ends", |seen| seen.iter().all(|seen| seen.ends == [0]));
-    for round in 0..20 {
+    for round in 0..8 {
         let partition = round % 2;
         while reading.take(0, WIDE).more || reading.take(1, WIDE).more {}
         let calls = reading.signal.calls();
