@@ -2,6 +2,7 @@
 //!
 //! - Rows go in plugin batches (one row each in the plain form). A batch without an answer is run again row by row, on
 //!   a fresh instance after each trap, so that the poison row is found and its neighbours get their answers.
+//! - Where running rows again could repeat what they did outside, a batch that trapped fails as a whole instead.
 //! - A trapped instance is never used again; the next call makes a new one. So does a call on an instance that has
 //!   come to hold too much.
 //! - A row that fails alone because the instance was worn out by calls before it is tried once on a fresh one.
@@ -68,6 +69,8 @@ pub(crate) struct Slot<G> {
     /// Whether one call takes many rows.
     batches: bool,
     batch_bytes: usize,
+    /// Whether a batch that trapped fails as a whole, and no row of it is run again.
+    pub(crate) fails_batches: bool,
     live: Option<(Instance, G)>,
 }
 
@@ -80,6 +83,7 @@ impl<G: Guest> Slot<G> {
             time: CallTime::new(node.timeout.unwrap_or(limits.timeout)),
             batches: G::takes_batches(plugin),
             batch_bytes: limits.batch_bytes(),
+            fails_batches: false,
             node,
             live: None,
         };
@@ -91,6 +95,7 @@ impl<G: Guest> Slot<G> {
         let mut instance = Instance::start(&self.plugin, &self.node)?;
         let _in_flight = self.plugin.loaded().beat.enter();
         let guest = G::open(&self.plugin, &mut instance)?;
+        instance.started();
         Ok((instance, guest))
     }
 
@@ -114,9 +119,13 @@ impl<G: Guest> Slot<G> {
                     run.streak = 0;
                     done += count;
                 }
-                Err(fault) if count == 1 => {
-                    done += 1;
-                    if run.book(fault, answers) {
+                Err(fault) if count == 1 || (self.fails_batches && fault.cause.is_trap()) => {
+                    done += count;
+                    let mut used_up = false;
+                    for _ in 0..count {
+                        used_up |= run.book(fault.clone(), answers);
+                    }
+                    if used_up {
                         return done;
                     }
                 }
@@ -211,6 +220,9 @@ fn not_restarted(error: &StartError) -> Fault {
 
 /// How many of the rows go in the next plugin batch: as many as its bounds allow, and at least one.
 pub(crate) fn batch_rows(batch: &Batch, rows: &[u32], bytes: usize) -> usize {
+    if rows.len() <= BATCH_ROWS && all_bytes(batch) <= bytes {
+        return rows.len();
+    }
     let mut total = 0;
     let fit = rows
         .iter()
@@ -221,6 +233,15 @@ pub(crate) fn batch_rows(batch: &Batch, rows: &[u32], bytes: usize) -> usize {
         })
         .count();
     fit.max(1).min(rows.len())
+}
+
+/// The bytes of the columns behind a batch: no fewer than those of its rows.
+fn all_bytes(batch: &Batch) -> usize {
+    let headers = batch
+        .header_column()
+        .map_or(0, |column| column.data().names().values().len() + column.data().values().values().len());
+    let key = batch.key_column().map_or(0, |column| column.data().values().len());
+    batch.payload_column().data().values().len() + key + headers
 }
 
 fn row_bytes(batch: &Batch, row: u32) -> usize {

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, access};
 use wasmtime_wasi::{FsPerms, WasiCtxBuilder};
 
-/// What a plugin may use.
-#[derive(Clone, Debug, Default)]
+/// What a plugin may use. Printing it shows the names of variables, never their values.
+#[derive(Clone, Default)]
 pub struct Grants {
     /// Environment variables, with the values that the plugin sees.
     pub env: Vec<(String, String)>,
@@ -70,6 +70,13 @@ pub enum GrantError {
     },
 }
 
+impl std::fmt::Debug for Grants {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<_> = self.env.iter().map(|(name, _)| name).collect();
+        f.debug_struct("Grants").field("env", &names).field("dirs", &self.dirs).finish()
+    }
+}
+
 impl Grants {
     /// Whether every grant can be given now.
     pub fn check(&self) -> Result<(), GrantError> {
@@ -126,6 +133,13 @@ fn ask(path: &Path, what: Access) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::{DirGrant, DirMode, GrantError, Grants};
+
+    #[test]
+    fn printing_shows_no_value_of_the_environment() {
+        let grants = Grants { env: vec![("TOKEN".to_owned(), "s3cret".to_owned())], ..Grants::default() };
+        let text = format!("{grants:?}");
+        assert!(text.contains("TOKEN") && !text.contains("s3cret"), "{text}");
+    }
 
     fn grant(host: &std::path::Path, mode: DirMode) -> Grants {
         Grants {

@@ -62,7 +62,8 @@ impl Instance {
         let mut store = Store::new(loaded.pre.engine(), state);
         store.limiter(|state| &mut state.memory);
         store.set_hostcall_fuel(usize::try_from(loaded.limits.output).unwrap_or(usize::MAX));
-        store.set_max_component_handles(HANDLES);
+        // More than the host's own table holds, which is then what a guest that leaks runs into.
+        store.set_max_component_handles(4 * HANDLES);
         store.epoch_deadline_trap();
 
         let _in_flight = loaded.beat.enter();
@@ -83,8 +84,12 @@ impl Instance {
                 .starting(plugin, "configure", |store| setup.call_configure(store, &loaded.config))?;
             answer.map_err(|reason| StartError::Refused { plugin: name(), reason })?;
         }
-        instance.calls = 0;
         Ok(instance)
+    }
+
+    /// Everything that belongs to the start has been called: counting begins with the calls that follow.
+    pub(crate) fn started(&mut self) {
+        self.calls = 0;
     }
 
     /// Finds the functions of an interface and checks their types. No guest code runs.
@@ -175,7 +180,10 @@ impl Instance {
 
 fn begin(store: &mut Store<HostState>, time: CallTime) {
     store.set_epoch_deadline(time.ticks);
-    store.data_mut().clock.set(time.ticks);
+    let state = store.data_mut();
+    state.clock.set(time.ticks);
+    // A growth that was refused in an earlier call, and lived with, has nothing to do with this one.
+    state.memory.take_refused();
 }
 
 fn not_started(plugin: &Plugin, during: &'static str, time: CallTime, fault: Fault) -> StartError {

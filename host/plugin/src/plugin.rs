@@ -14,8 +14,9 @@ use crate::network::Refusals;
 use crate::state::HostState;
 use crate::ticker::Beat;
 
-/// What the flow says of a plugin.
-#[derive(Clone, Debug)]
+/// What the flow says of a plugin. Printing it shows neither configuration nor values of the environment, which may be
+/// secrets.
+#[derive(Clone)]
 pub struct PluginSpec {
     /// Its name in the flow.
     pub name: String,
@@ -29,6 +30,19 @@ pub struct PluginSpec {
     pub limits: Limits,
     /// What it may use.
     pub grants: Grants,
+}
+
+impl std::fmt::Debug for PluginSpec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let PluginSpec { name, path, digest, config: _, limits, grants } = self;
+        f.debug_struct("PluginSpec")
+            .field("name", name)
+            .field("path", path)
+            .field("digest", digest)
+            .field("limits", limits)
+            .field("grants", grants)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A plugin that is loaded: compiled, linked, its exports found. Cloning shares it.

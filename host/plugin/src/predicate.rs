@@ -41,7 +41,7 @@ impl PredicateNode {
 
 enum PredicateGuest {
     Plain(predicate::Guest),
-    Columns(column_predicate::Guest, Crossing),
+    Columns(column_predicate::Guest, Box<Crossing>),
 }
 
 struct PredicateOut {
@@ -65,7 +65,7 @@ impl Guest for PredicateGuest {
             let guest =
                 instance.find(plugin, "column-predicate", |store, guest| indices.load(store, guest))?;
             let reads = instance.starting(plugin, "reads", |store| guest.call_reads(store))?;
-            return Ok(PredicateGuest::Columns(guest, Crossing::new(reads)));
+            return Ok(PredicateGuest::Columns(guest, Box::new(Crossing::new(reads))));
         }
         let Some(indices) = &exports.predicate else { return Err(role_missing(plugin, "predicate")) };
         instance

@@ -45,6 +45,7 @@ impl SinkInstance {
                 bind.call(store, (tracker,))
             })?;
         }
+        instance.started();
         Ok(SinkInstance { plugin: plugin.clone(), instance, guest, write_time, lifecycle })
     }
 

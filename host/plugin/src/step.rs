@@ -27,6 +27,14 @@ impl StepNode {
         Ok(StepNode { slot: Slot::new(plugin, context)? })
     }
 
+    /// The same, for a step whose effects must not be repeated: when a plugin batch traps or times out, all its rows fail,
+    /// and none is run again to find the one to blame.
+    #[must_use]
+    pub fn failing_batches(mut self) -> Self {
+        self.slot.fails_batches = true;
+        self
+    }
+
     /// Calls the step on these rows of a batch, in this order.
     ///
     /// A poison row costs its own time-out, and that of the plugin batch it was in; its neighbours get their answers.
@@ -46,7 +54,7 @@ impl StepNode {
 
 enum StepGuest {
     Plain(step::Guest),
-    Columns(column_step::Guest, Crossing),
+    Columns(column_step::Guest, Box<Crossing>),
 }
 
 struct StepOut<'a> {
@@ -112,7 +120,7 @@ impl Guest for StepGuest {
         if let Some(indices) = &exports.column_step {
             let guest = instance.find(plugin, "column-step", |store, guest| indices.load(store, guest))?;
             let reads = instance.starting(plugin, "reads", |store| guest.call_reads(store))?;
-            return Ok(StepGuest::Columns(guest, Crossing::new(reads)));
+            return Ok(StepGuest::Columns(guest, Box::new(Crossing::new(reads))));
         }
         let Some(indices) = &exports.step else { return Err(role_missing(plugin, "step")) };
         instance.find(plugin, "step", |store, guest| indices.load(store, guest)).map(StepGuest::Plain)

@@ -7,7 +7,7 @@ use loom_plugin::{
 };
 use serde_json::{Value, json};
 
-use crate::common::{STEPS, all, load, node, payloads, quick, spec, step, texts};
+use crate::common::{STEPS, all, load, logged, node, payloads, quick, spec, step, texts};
 
 #[test]
 fn a_poison_row_is_found_and_its_neighbours_get_their_answers() {
@@ -177,6 +177,27 @@ fn an_instance_that_leaks_memory_is_replaced_before_it_costs_a_record() {
             assert!(answers.failures.is_empty(), "{name}: {:?}", answers.failures.first());
         }
     }
+}
+
+#[test]
+fn an_instance_that_grows_slowly_is_replaced_before_it_reaches_its_limit() {
+    // 12 MiB in all, of 16: past half of the limit, and past twice what it had after its first 1,000 calls.
+    let batch = payloads(vec!["leak:1024"; 512]);
+    let count = payloads(["calls"]);
+    let spec = spec("probe-step", Value::Null);
+    let limits = Limits { memory: 16 << 20, ..spec.limits.clone() };
+    let mut step = StepNode::new(&load(&PluginSpec { limits, ..spec }), node()).unwrap();
+    let (calls, events) = logged(|| {
+        for _ in 0..24 {
+            assert!(step.call(&batch, &all(&batch)).failures.is_empty());
+        }
+        let answers = step.call(&count, &[0]);
+        texts(&count, &[0], answers.changes).remove(0).unwrap().parse::<u32>().unwrap()
+    });
+    assert!(calls < 24 * 512, "{calls}: the first instance is still there");
+    let trapped =
+        |event: &Value| event["message"].as_str().is_some_and(|text| text.contains("a guest call ended"));
+    assert!(!events.iter().any(trapped), "no call ran into the limit");
 }
 
 #[test]
