@@ -329,7 +329,7 @@ impl Pair {
             Answer::AppliedAndReportedFailed => (|_| true, |_| false),
             Answer::Partly => (|partition| partition.0 % 2 == 0, |partition| partition.0 % 2 == 0),
         };
-        for (partition, offset) in entries {
+        for &(partition, offset) in &entries {
             let (log, known) = (&mut self.log[partition.index()], &self.known[partition.index()]);
             if applied(partition) {
                 assert!(known.floor.is_none_or(|floor| offset.0 >= floor), "{offset} is below the floor");
@@ -341,6 +341,14 @@ impl Pair {
             }
         }
         self.commits.answered(self.now, reported);
+        let still: Vec<_> = entries.into_iter().filter(|(partition, _)| !reported(*partition)).collect();
+        let expected = if still.is_empty() { Due::Wait(None) } else { Due::Commit(still) };
+        let later = self.now + Duration::from_secs(1);
+        assert_eq!(
+            self.commits.due(later, &self.accounts, |_| false),
+            expected,
+            "due again is what was not reported"
+        );
     }
 
     /// All tokens leave the world, as at the end of a process.
