@@ -22,7 +22,7 @@ Exit statuses:
   4  failed while starting or running
   128 + N  ended by signal N (130 is Ctrl-C)
 
-LOOM_LOG sets what is logged, on standard error: `info` is the default, `loom_kafka=debug,info` says more of Kafka.
+LOOM_LOG sets what is logged, on standard error: `info` is the default, `plugin=warn,info` lets plugins say less.
 
 Examples:
   loom-host check flow.yaml

@@ -53,9 +53,7 @@ fn parse(text: &str) -> Result<EnvFilter, String> {
         }
     }
     EnvFilter::try_new(text).map_err(|error| {
-        format!(
-            "{VARIABLE}={text} is no filter: {error}; write for example `info` or `loom_kafka=debug,info`"
-        )
+        format!("{VARIABLE}={text} is no filter: {error}; write for example `info` or `plugin=warn,info`")
     })
 }
 
