@@ -1,6 +1,6 @@
 //! What a client says about itself on its own queue: errors that belong to no record and no partition.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::classify::kind;
 use super::log::Limiter;
@@ -12,7 +12,7 @@ pub(super) struct Errors {
     limiter: Limiter<i32>,
     new: Vec<KafkaError>,
     /// The last one that tells a cause ("connection refused") rather than the whole ("all brokers down").
-    cause: Option<KafkaError>,
+    cause: Option<(Instant, KafkaError)>,
 }
 
 impl Errors {
@@ -22,7 +22,7 @@ impl Errors {
 
     /// Takes everything from a queue that holds nothing but errors.
     pub(super) fn drain_all(&mut self, queue: &Queue) {
-        while let Some(event) = queue.poll(std::time::Duration::ZERO) {
+        while let Some(event) = queue.poll(Duration::ZERO) {
             self.take(queue.client(), &event);
         }
     }
@@ -50,12 +50,13 @@ impl Errors {
             }
             _ => KafkaError { kind: kind(code), code: code.name(), message: event.text().into_owned() },
         };
+        let now = Instant::now();
         let whole = code == ALL_BROKERS_DOWN;
-        let refused = self.cause.as_ref().is_some_and(|cause| cause.kind == Kind::Authentication);
+        let refused = self.cause().is_some_and(|cause| cause.kind == Kind::Authentication);
         if !whole && (!refused || error.kind == Kind::Authentication) {
-            self.cause = Some(error.clone());
+            self.cause = Some((now, error.clone()));
         }
-        if error.kind == Kind::Fatal || self.limiter.admit(code.0, Instant::now()).is_some() {
+        if error.kind == Kind::Fatal || self.limiter.admit(code.0, now).is_some() {
             self.new.push(error);
         }
     }
@@ -65,10 +66,13 @@ impl Errors {
         out.append(&mut self.new);
     }
 
-    /// The last error that tells a cause; a refusal of credentials outlasts the broken connections that follow it.
+    /// The last error that tells a cause, unless it is an old story; a refusal of credentials outlasts the broken connections that follow it.
     pub(super) fn cause(&self) -> Option<&KafkaError> {
-        self.cause.as_ref()
+        self.cause.as_ref().filter(|(when, _)| when.elapsed() < FRESH).map(|(_, cause)| cause)
     }
 }
+
+/// How long an error may explain others. librdkafka repeats the same one every 30 seconds at most.
+const FRESH: Duration = Duration::from_secs(60);
 
 const ALL_BROKERS_DOWN: Code = Code(-187);

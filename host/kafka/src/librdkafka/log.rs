@@ -1,10 +1,10 @@
 //! librdkafka's own log lines, into `tracing`, and how often one thing is said.
 //!
-//! A broker that is away makes a client repeat itself for as long as it is. Each kind of line is let through once in
-//! [`PAUSE`]; the next one says how many were held back.
+//! A broker that is away makes each client repeat itself for as long as it is, with other numbers each time. Each kind
+//! of line is let through once in [`PAUSE`]; the next one says how many were held back.
 
 use std::collections::HashMap;
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -40,15 +40,22 @@ impl<K: Eq + Hash> Limiter<K> {
     }
 }
 
-/// Lines come from the threads of all clients; a kind is a level and librdkafka's short name for the event, such as
-/// `FAIL`, of which there are a few dozen.
-static LIMITER: Mutex<Option<Limiter<(i32, String)>>> = Mutex::new(None);
+/// Lines come from the threads of all clients. A kind is a hash of the line without its digits: brokers, clients and
+/// times differ in them, and so does nothing that is worth a line of its own.
+static LIMITER: Mutex<Option<(RandomState, Limiter<u64>)>> = Mutex::new(None);
+
+/// How many kinds are remembered.
+const KINDS: usize = 1000;
 
 /// One line, with the level that syslog gives it.
 pub(super) fn line(level: i32, facility: &str, text: &str) {
     let held = {
-        let Ok(mut limiter) = LIMITER.lock() else { return };
-        limiter.get_or_insert_with(Limiter::new).admit((level, facility.to_owned()), Instant::now())
+        let Ok(mut shared) = LIMITER.lock() else { return };
+        let (hasher, limiter) = shared.get_or_insert_with(|| (RandomState::new(), Limiter::new()));
+        if limiter.seen.len() >= KINDS {
+            limiter.seen.clear();
+        }
+        limiter.admit(hasher.hash_one((level, facility, without_digits(text))), Instant::now())
     };
     let Some(held) = held else { return };
     match level {
@@ -57,6 +64,10 @@ pub(super) fn line(level: i32, facility: &str, text: &str) {
         5 | 6 => tracing::info!(target: "kafka", facility, held, "{text}"),
         _ => tracing::debug!(target: "kafka", facility, held, "{text}"),
     }
+}
+
+fn without_digits(text: &str) -> String {
+    text.chars().filter(|letter| !letter.is_ascii_digit()).collect()
 }
 
 #[cfg(test)]

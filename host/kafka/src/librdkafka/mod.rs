@@ -4,7 +4,7 @@
 //! worker has a consumer client of its own with one queue a partition, and a producer client for each distinct
 //! producer's settings. One more client, without partitions, answers what is asked at assembly.
 //!
-//! All calls into C are in [`raw`]; what codes mean is decided in [`classify`]; which keys are set, in [`config`].
+//! All calls into C are in `raw`; what codes mean is decided in `classify`; which keys are set, in `config`.
 
 mod classify;
 mod commits;
@@ -33,7 +33,7 @@ use crate::contract::{
 use crate::error::{KafkaError, Kind};
 use crate::settings::{ConsumerSettings, ProducerSettings};
 
-/// How long the start of a reader or writer waits for metadata, which only makes its first record come sooner.
+/// How long the start of a writer waits for metadata, which only makes its first acknowledgement come sooner.
 const WARM_UP: Duration = Duration::from_secs(5);
 
 /// The longest single question for metadata: between two, the client's errors are looked at, so that refused
@@ -250,8 +250,8 @@ fn name(topic: &str) -> Result<Name, KafkaError> {
     Name::new(topic).ok_or_else(|| configuration(format!("the topic name {topic:?} holds a NUL byte")))
 }
 
-/// Fetches the topics' metadata, so that the first record does not wait for it. Whatever goes wrong here goes wrong
-/// again, and is told, where it matters.
+/// Fetches the topics' metadata: a record that is produced before it is there waits half a second for it. (A reader
+/// that starts at an exact offset does not.) Whatever goes wrong here goes wrong again, and is told, where it matters.
 fn warm_up<'a>(client: &Arc<Client>, topics: impl Iterator<Item = &'a Name>) {
     let deadline = Instant::now() + WARM_UP;
     for topic in topics {

@@ -15,8 +15,8 @@ use rdkafka::types::RDKafkaErrorCode as E;
 
 use super::classify::{configuration, error, kind};
 use super::events::Errors;
+use super::name;
 use super::raw::{Client, List, Message, Messages, Name, Queue};
-use super::{name, warm_up};
 use crate::contract::{Assigned, Budget, Notice, PartitionSource, Taken, Waker};
 use crate::error::{KafkaError, Kind};
 use crate::settings::ConsumerSettings;
@@ -70,7 +70,7 @@ enum Event {
 }
 
 impl Source {
-    /// Starts reading. Waits for the topics' metadata, for a bounded time.
+    /// Starts reading, in the background.
     pub(super) fn new(
         client: &Arc<Client>,
         assigned: &[Assigned],
@@ -98,13 +98,6 @@ impl Source {
                 ended: false,
             });
         }
-        let mut topics: Vec<&Name> = Vec::new();
-        for slot in &slots {
-            if !topics.contains(&&slot.name) {
-                topics.push(&slot.name);
-            }
-        }
-        warm_up(client, topics.into_iter());
         client.assign(&starts).map_err(|code| error(kind(code), code, "starting to read the partitions"))?;
         Ok(Source {
             slots,
