@@ -1,8 +1,8 @@
 //! `${NAME}`, `${NAME:-default}` and `${file:PATH}` inside the text of a leaf; `$${` is a literal `${`.
 //!
 //! Substitution happens after parsing and in one leaf at a time, so a value can never change the structure. Every
-//! value that comes in is remembered: messages that pass through foreign hands (a component reader's, the Kafka
-//! client's) are cleared of it.
+//! value that comes in is told to the caller, who remembers it: messages that pass through foreign hands (a component
+//! reader's, the Kafka client's) are cleared of it.
 
 use std::path::Path;
 
@@ -15,10 +15,20 @@ pub(crate) struct Interpolated {
     pub(crate) value: String,
     /// Whether there was a reference.
     pub(crate) sealed: bool,
+    /// Values that came from outside.
+    pub(crate) outside: Vec<Outside>,
     /// References to what is not set or cannot be read: the reference, and why.
     pub(crate) unset: Vec<(String, String)>,
     /// What is not a reference at all: the text, and what is wrong with it.
     pub(crate) malformed: Vec<(String, &'static str)>,
+}
+
+/// A value that came from outside.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Outside {
+    pub(crate) value: String,
+    /// Files hold secrets; variables hold all kinds of things.
+    pub(crate) from_file: bool,
 }
 
 /// Whether a text would be changed by interpolation.
@@ -27,12 +37,7 @@ pub(crate) fn has_reference(text: &str) -> bool {
 }
 
 /// Resolves the references of one text.
-pub(crate) fn interpolate(
-    text: &str,
-    dir: &Path,
-    env: &dyn Environment,
-    secrets: &mut Secrets,
-) -> Interpolated {
+pub(crate) fn interpolate(text: &str, dir: &Path, env: &dyn Environment) -> Interpolated {
     let mut out = Interpolated::default();
     let mut rest = text;
     while let Some(at) = rest.find("${") {
@@ -52,9 +57,9 @@ pub(crate) fn interpolate(
         rest = &rest[at + end + 1..];
         out.sealed = true;
         match resolve(&written[2..written.len() - 1], dir, env) {
-            Ok(Found::Outside(value)) => {
-                secrets.remember(&value);
-                out.value.push_str(&value);
+            Ok(Found::Outside(outside)) => {
+                out.value.push_str(&outside.value);
+                out.outside.push(outside);
             }
             Ok(Found::Default(value)) => out.value.push_str(value),
             Err(Refusal::Malformed(why)) => {
@@ -72,7 +77,7 @@ pub(crate) fn interpolate(
 }
 
 enum Found<'t> {
-    Outside(String),
+    Outside(Outside),
     /// It stands in the file, so it is no secret.
     Default(&'t str),
 }
@@ -84,7 +89,7 @@ enum Refusal {
 
 fn resolve<'t>(inner: &'t str, dir: &Path, env: &dyn Environment) -> Result<Found<'t>, Refusal> {
     if let Some(path) = inner.strip_prefix("file:") {
-        return file(path, dir, env).map(Found::Outside);
+        return file(path, dir, env).map(|value| Found::Outside(Outside { value, from_file: true }));
     }
     let (name, default) = match inner.split_once(":-") {
         Some((name, default)) => (name, Some(default)),
@@ -97,7 +102,7 @@ fn resolve<'t>(inner: &'t str, dir: &Path, env: &dyn Environment) -> Result<Foun
     }
     match (env.var(name), default) {
         (Some(value), Some(default)) if value.is_empty() => Ok(Found::Default(default)),
-        (Some(value), _) => Ok(Found::Outside(value)),
+        (Some(value), _) => Ok(Found::Outside(Outside { value, from_file: false })),
         (None, Some(default)) => Ok(Found::Default(default)),
         (None, None) => Err(Refusal::Unset(format!("the variable `{name}` is not set"))),
     }
@@ -202,7 +207,7 @@ mod tests {
             ("${}${a b}${file:}${1A}", "${}${a b}${file:}${1A}", 0, 4),
             ("${A", "${A", 0, 1),
         ] {
-            let out = interpolate(text, Path::new("dir"), &Env, &mut Secrets::default());
+            let out = interpolate(text, Path::new("dir"), &Env);
             assert_eq!(
                 (out.value.as_str(), out.unset.len(), out.malformed.len()),
                 (value, unset, malformed),

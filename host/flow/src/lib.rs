@@ -107,8 +107,9 @@ impl Compiled {
         render::human(&self.issues, &self.file, &self.excerpt, style)
     }
 
-    /// A text of somebody else's (a client's error, a log line) without values that came from the environment, from
-    /// files, or from secret fields of the flow.
+    /// A text of somebody else's (a client's error, a log line) without secrets: what came from files, what came from
+    /// the environment into `security`, `extra`, plugin configuration and grants, and what expressions read of it.
+    /// Addresses and names stay, so that an error can say which broker is not there.
     #[must_use]
     pub fn redact(&self, text: &str) -> String {
         self.secrets.redact(text)
@@ -148,14 +149,15 @@ pub fn compile(
         env,
         dir: &source.dir,
         options,
+        outside: Secrets::default(),
         secrets: Secrets::default(),
         masks: Vec::new(),
         expression_env: BTreeMap::new(),
     };
     let flow = spec::flow(&mut cx, &root);
-    let Cx { secrets, masks, expression_env, .. } = cx;
+    let Cx { outside, secrets, masks, expression_env, .. } = cx;
     if let Some(flow) = &flow {
-        checks::check(flow, &mut report, &secrets, components, keys, options);
+        checks::check(flow, &mut report, &outside, components, keys, options);
     }
     let plan = flow.filter(|_| !report.has_errors()).and_then(|flow| lower::lower(&flow, expression_env));
     finish(report, &source.name, plan, secrets, &masks)

@@ -107,7 +107,7 @@ impl Lower<'_> {
             Kind::Broadcast(branches) => NodeKind::Broadcast(
                 branches.iter().map(|branch| self.process(branch, inside)).collect::<Option<_>>()?,
             ),
-            Kind::IntoTopic(topic) => self.into_topic(topic)?,
+            Kind::IntoTopic(topic) => self.topic(topic)?,
             Kind::IntoSink { plugin, timeout, flush } => {
                 let plugin = self.plugin(&plugin.as_ref()?.value)?;
                 NodeKind::IntoSink { plugin, timeout: *timeout, flush: *flush }
@@ -166,10 +166,7 @@ impl Lower<'_> {
         Some(fork)
     }
 
-    #[expect(
-        clippy::option_option,
-        reason = "the outer is whether it could be lowered, the inner whether it is there"
-    )]
+    /// The outer option is whether it could be lowered, the inner whether it is there.
     fn default(&mut self, switch: &Switch, around: Option<Routes>) -> Option<Option<ProcessPlan>> {
         match &switch.default {
             SwitchDefault::None => Some(None),
@@ -178,7 +175,7 @@ impl Lower<'_> {
         }
     }
 
-    fn into_topic(&mut self, topic: &IntoTopic) -> Option<NodeKind> {
+    fn topic(&mut self, topic: &IntoTopic) -> Option<NodeKind> {
         let key = match &topic.key {
             None => None,
             Some(Choice::Expr(ExprSpec { expr: Some(expr) })) => Some(expr.clone()),

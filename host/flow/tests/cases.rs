@@ -1,6 +1,6 @@
 //! The pinned cases of the flow language, each named after what it shows.
 
-use loom_flow::{Code, Domain};
+use loom_flow::{Code, Domain, to_json};
 
 use crate::support::{World, around, around_with, errors, warnings};
 
@@ -386,4 +386,49 @@ fn errors_inside_a_route_have_no_effect_and_say_so() {
     ));
     assert!(errors(&compiled).is_empty());
     assert_eq!(warnings(&compiled), ["ERRORS_IGNORED errors.default[0].errors"]);
+}
+
+#[test]
+fn issues_as_json_have_the_documented_form() {
+    let compiled = check(&around("[ { stpe: s }, drain ]"));
+    let json: serde_json::Value = serde_json::from_str(&to_json(&compiled.issues)).expect("JSON");
+    assert_eq!(
+        json,
+        serde_json::json!({
+            "version": 1,
+            "issues": [{
+                "severity": "error",
+                "code": "UNKNOWN_KEY",
+                "message": "a node has no key `stpe`",
+                "file": "flow.yaml",
+                "line": 10,
+                "column": 14,
+                "path": "process[0].stpe",
+                "hint": "did you mean `step`?",
+            }],
+            "errors": 1,
+            "warnings": 0,
+        })
+    );
+    assert_eq!(to_json(&[]), r#"{"version":1,"issues":[],"errors":0,"warnings":0}"#);
+}
+
+#[test]
+fn nesting_within_reason_compiles() {
+    let mut process = "[ drain ]".to_owned();
+    for _ in 0..30 {
+        process = format!("[ {{ broadcast: [ {process} ] }} ]");
+    }
+    assert!(errors(&check(&around(&process))).is_empty());
+    for _ in 0..100 {
+        process = format!("[ {{ broadcast: [ {process} ] }} ]");
+    }
+    assert_eq!(errors(&check(&around(&process))), ["FILE_INVALID "]);
+}
+
+#[test]
+fn a_bare_boolean_is_an_expression() {
+    for text in ["true", "false", "True", "FALSE", "\"true\""] {
+        assert!(errors(&check(&around(&format!("[ {{ filter: {text} }}, drain ]")))).is_empty(), "{text}");
+    }
 }

@@ -157,3 +157,14 @@ fn what_is_no_reference_is_an_issue_and_an_escape_is_none() {
         assert_eq!(found, wrong, "{text}: {compiled:?}");
     }
 }
+
+#[test]
+fn a_broker_can_be_named_and_a_password_cannot() {
+    let text = around("[ drain ]").replace(
+        "brokers: [localhost:9092], group_id: g",
+        "brokers: [\"${B}\"], group_id: g, security: { sasl_password: \"${P}\" }",
+    );
+    let compiled = World::new().var("B", "kafka-1:9092").var("P", CANARY).compile(&text);
+    let said = format!("kafka-1:9092 does not answer to {CANARY}");
+    assert_eq!(compiled.redact(&said), "kafka-1:9092 does not answer to ***");
+}

@@ -17,7 +17,7 @@ pub(super) fn check(checks: &mut Checks<'_>) {
             match checks.facts.get(&component.path) {
                 None => {}
                 Some(Err(Unknown { why, foreign })) if failed.insert(plugin.name.as_str()) => {
-                    let why = checks.secrets.redact(why);
+                    let why = checks.outside.redact(why);
                     let message = format!("the plugin `{}` cannot be loaded: {why}", plugin.name);
                     let code = if *foreign { Code::PluginIncompatible } else { Code::PluginLoadFailed };
                     checks.report.push(&component.text.place, Problem::error(code, message));

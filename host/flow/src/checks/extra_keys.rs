@@ -1,7 +1,7 @@
 //! `KAFKA_CONFIG_INVALID`: a client setting under `extra` that is the flow language's or the host's to make, or that
 //! the client does not know or refuses.
 //!
-//! Values are never shown: secrets among them are not told apart.
+//! A value is shown only in the client's own words, and then without what came from outside or sounds like a secret.
 
 use super::Checks;
 use crate::ask::{ClientKind, KafkaKeys, KeyRefusal};
@@ -63,7 +63,7 @@ fn settings(checks: &mut Checks<'_>, keys: &dyn KafkaKeys, client: ClientKind, e
             // Whether a value fits is not known as long as it is a reference without one.
             Err(KeyRefusal::Refused(_)) if setting.value.open => continue,
             Err(KeyRefusal::Refused(why)) => {
-                let why = checks.secrets.redact(&why);
+                let why = checks.outside.redact(&why);
                 let message = format!("the Kafka client refuses `{key}` for a {}: {why}", client.name());
                 Problem::error(Code::KafkaConfigInvalid, message)
             }

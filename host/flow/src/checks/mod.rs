@@ -31,7 +31,8 @@ pub(crate) struct Checks<'a> {
     flow: &'a FlowSpec,
     processes: Vec<Seated<'a>>,
     report: &'a mut Report,
-    secrets: &'a Secrets,
+    /// Values that no issue shows.
+    outside: &'a Secrets,
     /// The mode of the consumer that the flow reads; none if there is no such consumer.
     delivery: Option<Delivery>,
     /// What the used components tell, by file; empty if nobody was to ask.
@@ -60,7 +61,7 @@ impl<'a> Checks<'a> {
 pub(crate) fn check(
     flow: &FlowSpec,
     report: &mut Report,
-    secrets: &Secrets,
+    outside: &Secrets,
     components: &dyn Components,
     keys: &dyn KafkaKeys,
     options: CompileOptions,
@@ -68,7 +69,7 @@ pub(crate) fn check(
     let processes = processes(flow);
     let facts = if options.plugins { ask(flow, &processes, components) } else { BTreeMap::new() };
     let delivery = flow.consumer().map(|consumer| consumer.delivery());
-    let mut checks = Checks { flow, processes, report, secrets, delivery, facts };
+    let mut checks = Checks { flow, processes, report, outside, delivery, facts };
     consumers::check(&mut checks);
     delivery_conflict::check(&mut checks);
     extra_keys::check(&mut checks, keys);

@@ -20,7 +20,7 @@ pub(crate) struct Rewritten {
     pub(crate) columns: (usize, usize),
 }
 
-/// The line anew, if it holds an expression that YAML would spoil. `certain`: something went wrong on this very line.
+/// The line anew, if it holds an expression that YAML would spoil.
 pub(crate) fn rewrite(line: &str) -> Option<Rewritten> {
     let (start, key, in_braces) = find_key(line)?;
     let value_at = start + key.len() + 1;
@@ -63,8 +63,8 @@ pub(crate) fn advice(key: &str, expression: &str) -> String {
     }
 }
 
-/// The rest of the line after a scalar that a comment cuts short: `(expression with the comment, comment)`.
-pub(crate) fn truncated<'t>(text: &'t Text, span: Span) -> Option<&'t str> {
+/// The rest of the line after a scalar, if a comment cuts it short.
+pub(crate) fn truncated(text: &Text, span: Span) -> Option<&str> {
     let line = text.line(span.end.line);
     let end = line.char_indices().nth(span.end.col as usize)?.0;
     let rest = &line[end..];

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::ask::Environment;
-use crate::interpolate::{Interpolated, Secrets, interpolate};
+use crate::interpolate::{Interpolated, Outside, Secrets, interpolate};
 use crate::issue::Code;
 use crate::reader::Key;
 use crate::report::{Place, Problem, Report};
@@ -17,7 +17,9 @@ pub(crate) struct Cx<'a> {
     pub(crate) env: &'a dyn Environment,
     pub(crate) dir: &'a Path,
     pub(crate) options: CompileOptions,
-    /// Values that came from outside.
+    /// Every value that came from outside: no issue shows one.
+    pub(crate) outside: Secrets,
+    /// Those of them, and of the file, that nothing may ever show.
     pub(crate) secrets: Secrets,
     /// Stretches of the file that hold secrets themselves, to be masked in excerpts.
     pub(crate) masks: Vec<Span>,
@@ -64,7 +66,13 @@ impl Cx<'_> {
 
     /// Resolves the references of one leaf and reports what is wrong with them.
     pub(crate) fn resolve(&mut self, place: &Place, text: &str) -> Interpolated {
-        let out = interpolate(text, self.dir, self.env, &mut self.secrets);
+        let out = interpolate(text, self.dir, self.env);
+        for Outside { value, from_file } in &out.outside {
+            self.outside.remember(value);
+            if *from_file {
+                self.secrets.remember(value);
+            }
+        }
         for (written, why) in &out.malformed {
             let problem = Problem::error(
                 Code::InterpolationInvalid,
@@ -77,6 +85,21 @@ impl Cx<'_> {
             self.unset(place, written, why);
         }
         out
+    }
+
+    /// As [`Cx::resolve`], where every value from outside is a secret.
+    pub(crate) fn resolve_secret(&mut self, place: &Place, text: &str) -> Interpolated {
+        let out = self.resolve(place, text);
+        for outside in &out.outside {
+            self.secrets.remember(&outside.value);
+        }
+        out
+    }
+
+    /// Remembers a value that nothing may show.
+    pub(crate) fn keep_secret(&mut self, value: &str) {
+        self.outside.remember(value);
+        self.secrets.remember(value);
     }
 }
 

@@ -84,6 +84,12 @@ pub(crate) fn expression(cx: &mut Cx<'_>, field: &Field<'_>, wants: Wants) -> Ex
         cx.push(&place, problem);
         return broken;
     }
+    // A bare boolean is YAML's, and YAML has more spellings than CEL.
+    let text = match text {
+        "True" | "TRUE" if scalar.plain => "true",
+        "False" | "FALSE" if scalar.plain => "false",
+        text => text,
+    };
     let expr = match Expr::compile(text) {
         Ok(expr) => expr,
         Err(issue) => {
@@ -215,7 +221,7 @@ fn read_env(cx: &mut Cx<'_>, place: &Place, expr: &Expr) {
     for name in expr.env_names() {
         match cx.env.var(name) {
             Some(value) => {
-                cx.secrets.remember(&value);
+                cx.keep_secret(&value);
                 cx.expression_env.insert(name.to_owned(), value);
             }
             None => cx.unset(place, &format!("env.{name}"), &format!("the variable `{name}` is not set")),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::cx::Cx;
 use super::fields::{Field, Fields, items};
-use super::values::{At, Text, Zero, boolean, count, millis, name, text, word};
+use super::values::{At, Text, Zero, boolean, count, millis, name, secret, text, word};
 use crate::Mode;
 use crate::issue::Code;
 use crate::plan::{Delivery, OffsetReset, OutOfRange, Secret, Security, Tombstones};
@@ -276,8 +276,8 @@ fn security(cx: &mut Cx<'_>, fields: &mut Fields<'_>) -> Security {
         return Security::default();
     }
     let mut read = |field: Option<Field<'_>>| {
-        let text = text(cx, &field?)?;
-        cx.secrets.remember(&text.value);
+        let text = secret(cx, &field?)?;
+        cx.keep_secret(&text.value);
         Some(text.value)
     };
     let sasl_username = read(username);
@@ -301,9 +301,9 @@ fn extra(cx: &mut Cx<'_>, fields: &mut Fields<'_>) -> Vec<ExtraSpec> {
         if is_secret(field.key) {
             cx.masks.push(field.node.span);
         }
-        let Some(value) = text(cx, &field) else { continue };
+        let Some(value) = secret(cx, &field) else { continue };
         if is_secret(field.key) {
-            cx.secrets.remember(&value.value);
+            cx.keep_secret(&value.value);
         }
         settings.push(ExtraSpec { key: field.key.to_owned(), value, key_place: field.key_place() });
     }

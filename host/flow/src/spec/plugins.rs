@@ -96,7 +96,7 @@ fn config(cx: &mut Cx<'_>, field: &Field<'_>) -> (Value, Value) {
         field.node,
         &mut |scalar, span| {
             has_reference(&scalar.text)
-                .then(|| cx.resolve(&Place { span, path: path.clone() }, &scalar.text).value)
+                .then(|| cx.resolve_secret(&Place { span, path: path.clone() }, &scalar.text).value)
         },
         &mut faults,
     );
@@ -160,7 +160,7 @@ fn granted_variable(cx: &mut Cx<'_>, item: &Field<'_>) -> Option<(String, Secret
         cx.push(&text.place, Problem::warning(Code::VariableUnset, message));
         return None;
     };
-    cx.secrets.remember(&value);
+    cx.keep_secret(&value);
     Some((text.value, Secret(value)))
 }
 

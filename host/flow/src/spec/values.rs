@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::cx::Cx;
 use super::fields::{Field, nearest, one_of, refuse_tag};
+use crate::interpolate::Interpolated;
 use crate::issue::Code;
 use crate::reader::{Content, Scalar};
 use crate::report::{Place, Problem};
@@ -45,6 +46,19 @@ pub(crate) enum Zero {
 
 /// A text; none, with an issue, if it is something else.
 pub(crate) fn text(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<Text> {
+    text_by(cx, field, |cx, place, text| cx.resolve(place, text))
+}
+
+/// A text in which every value from outside is a secret.
+pub(crate) fn secret(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<Text> {
+    text_by(cx, field, |cx, place, text| cx.resolve_secret(place, text))
+}
+
+fn text_by(
+    cx: &mut Cx<'_>,
+    field: &Field<'_>,
+    resolve: fn(&mut Cx<'_>, &Place, &str) -> Interpolated,
+) -> Option<Text> {
     if refuse_tag(cx, field) {
         return None;
     }
@@ -57,7 +71,7 @@ pub(crate) fn text(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<Text> {
         return None;
     }
     let place = field.place();
-    let out = cx.resolve(&place, text);
+    let out = resolve(cx, &place, text);
     let open = !out.unset.is_empty() || !out.malformed.is_empty();
     Some(Text { value: out.value, shown: text.clone(), open, sealed: out.sealed, place })
 }
