@@ -24,7 +24,11 @@ pub type Waker = Arc<dyn Fn() + Send + Sync>;
 pub trait Broker: Send + Sync {
     /// Facts about topics, in the order asked. Asking never creates a topic. A topic that does not exist, or may not be
     /// seen, is an error in its place.
-    fn topics(&self, names: &[&str], timeout: Duration) -> Result<Vec<Result<TopicInfo, KafkaError>>, KafkaError>;
+    fn topics(
+        &self,
+        names: &[&str],
+        timeout: Duration,
+    ) -> Result<Vec<Result<TopicInfo, KafkaError>>, KafkaError>;
 
     /// Facts about output topics, in the order asked, each through the client of its own producer. Asking never creates a
     /// topic.
@@ -47,8 +51,9 @@ pub trait Broker: Send + Sync {
     /// The first offset of a partition and the one after its last.
     fn bounds(&self, partition: &TopicPartition, timeout: Duration) -> Result<Bounds, KafkaError>;
 
-    /// A worker's reader of these partitions, each from its start; nothing is read before its first `take`.
-    fn reader(&self, assigned: Vec<Assigned>, waker: Waker) -> Result<Reader, KafkaError>;
+    /// A worker's reader of these partitions, each from its start; nothing is read before its first `take`. `sharing`:
+    /// how many partitions the whole process reads, which share the prefetch.
+    fn reader(&self, assigned: Vec<Assigned>, sharing: usize, waker: Waker) -> Result<Reader, KafkaError>;
 
     /// A worker's writer; [`OutputIndex`] counts `outputs` from 0.
     fn writer(&self, outputs: &[OutputSettings], waker: Waker) -> Result<Box<dyn TopicSink>, KafkaError>;

@@ -42,8 +42,6 @@ pub struct ConsumerSettings {
     pub forward_tombstones: bool,
     /// Bytes that may be read ahead of the flow, for all partitions of the process.
     pub prefetch: u64,
-    /// Partitions that the process reads, which share the prefetch.
-    pub partitions: usize,
     /// The longest wait of a fetch, and the longest sleep that a lost wake-up costs.
     pub poll_backoff: Duration,
     /// Other librdkafka keys.
