@@ -66,6 +66,7 @@ fn drive(timely: &mut timely::worker::Worker, seed: Seed) -> Outcome {
         Ok(worker) => worker,
         Err(failure) => return Outcome { failures: vec![failure], ..Outcome::default() },
     };
+    let rung = bell.clone();
     let next = Rc::new(Cell::new(Next::Now));
     let outcome = Rc::new(RefCell::new(None));
     let (next_of_operator, outcome_of_operator) = (next.clone(), outcome.clone());
@@ -81,7 +82,7 @@ fn drive(timely: &mut timely::worker::Worker, seed: Seed) -> Outcome {
                     if capability.is_none() {
                         return;
                     }
-                    let asked = worker.step();
+                    let asked = worker.step(rung.take());
                     next_of_operator.set(asked);
                     if asked == Next::Never {
                         *outcome_of_operator.borrow_mut() = Some(worker.outcome());
@@ -100,11 +101,10 @@ fn drive(timely: &mut timely::worker::Worker, seed: Seed) -> Outcome {
             Next::Sleep(wait) => Some(wait),
         };
         if let Some(wait) = park
-            && !bell.take()
+            && !bell.is_rung()
         {
             // A ring between the look and the park leaves the thread a token, so that the park ends at once.
             timely.step_or_park(Some(wait));
-            bell.take();
         }
         activator.activate();
         timely.step();

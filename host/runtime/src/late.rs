@@ -2,7 +2,8 @@
 //!
 //! A row that was answered `retry` waits for its next attempt, and every later row of its source partition waits behind
 //! it, so that the partition's order is kept; rows of other partitions go on. Rows behind it that were answered already,
-//! in the same call, keep their answers and are not called again.
+//! in the same call, keep their answers and are not called again. Rows that wait for something of the node's own (its
+//! breaker) wait in the same lanes, so that there is one order of a partition's rows and not two.
 //!
 //! A partition with rows in a lane is not polled, so a lane never grows beyond what was in flight.
 
@@ -72,17 +73,8 @@ impl Lanes {
         self.lanes.contains_key(&partition)
     }
 
-    /// Appends to a partition's lane, which is there.
-    pub(crate) fn push(&mut self, partition: PartitionId, late: Late) {
-        if let Some(lane) = self.lanes.get_mut(&partition) {
-            lane.rows.push_back(late);
-        } else {
-            debug_assert!(false, "a row was pushed to a lane that is not open");
-            self.open(partition, Moment::START, retry_backoff()).rows.push_back(late);
-        }
-    }
-
-    /// Opens a partition's lane, to be tried at `due`; one that is open stays as it is.
+    /// A partition's lane, to append to. Where there is none it is opened, to be tried at `due`; one that is open stays
+    /// as it is.
     pub(crate) fn open(&mut self, partition: PartitionId, due: Moment, backoff: Backoff) -> &mut Lane {
         self.lanes.entry(partition).or_insert_with(|| Lane { rows: VecDeque::new(), due, backoff })
     }

@@ -50,6 +50,17 @@ impl RowSet {
         RowSet { batch: Arc::new(batch), ids, tokens, route }
     }
 
+    /// One row.
+    pub(crate) fn one(row: Row) -> Self {
+        let Row { batch, id, token, route, .. } = row;
+        RowSet { batch, ids: vec![id], tokens: vec![token], route }
+    }
+
+    /// Whether a row may be pushed here: one of the same batch and route.
+    pub(crate) fn fits(&self, row: &Row) -> bool {
+        Arc::ptr_eq(&self.batch, &row.batch) && self.route == row.route
+    }
+
     /// No row yet, of the same batch and route.
     pub(crate) fn empty_like(&self) -> Self {
         RowSet { batch: self.batch.clone(), ids: Vec::new(), tokens: Vec::new(), route: self.route }
@@ -104,12 +115,11 @@ impl Row {
 /// Joins single rows to sets: neighbours of one batch and one route go together, order is kept.
 pub(crate) fn join(rows: impl IntoIterator<Item = Row>, mut each: impl FnMut(RowSet)) {
     let mut open: Option<RowSet> = None;
-    for Row { batch, id, token, route, .. } in rows {
+    for row in rows {
         match &mut open {
-            Some(set) if Arc::ptr_eq(&set.batch, &batch) && set.route == route => set.push(id, token),
+            Some(set) if set.fits(&row) => set.push(row.id, row.token),
             _ => {
-                let next = RowSet { batch, ids: vec![id], tokens: vec![token], route };
-                if let Some(set) = open.replace(next) {
+                if let Some(set) = open.replace(RowSet::one(row)) {
                     each(set);
                 }
             }

@@ -70,7 +70,12 @@ impl Bell {
         }
     }
 
-    /// Whether it was rung since the last look.
+    /// Whether it was rung since it was last taken.
+    pub(crate) fn is_rung(&self) -> bool {
+        self.rung.load(Ordering::Acquire)
+    }
+
+    /// Whether it was rung since this was last asked.
     pub(crate) fn take(&self) -> bool {
         self.rung.swap(false, Ordering::AcqRel)
     }

@@ -154,6 +154,7 @@ impl Ground {
             wall_ms: 0,
             random: 0.0,
             failures: Vec::new(),
+            named: false,
             env: plan.env.clone(),
             plan,
         };

@@ -1,9 +1,8 @@
 //! Nodes of step and predicate components: calls, late verdicts, and the breaker.
 //!
-//! Three things can hold rows here: a lane, while a partition's row is to be tried again; the breaker, while the plugin
-//! traps on every row; nothing else. What is held is in flight, its partition is not polled.
+//! Two things can hold rows here: a row of their partition that is to be tried again, and the breaker, while the plugin
+//! traps on every row. Both hold them in lanes, in order; what is held is in flight, its partition is not polled.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use loom_delivery::Backoff;
@@ -30,8 +29,6 @@ pub(crate) struct PluginNode {
     pub no: Target,
     pub lanes: Lanes,
     pub breaker: Breaker,
-    /// Rows that wait while the breaker is open, in order.
-    pub held: VecDeque<Row>,
 }
 
 /// What a call answered.
@@ -52,31 +49,27 @@ impl PluginNode {
         (self.plugin.name(), self.plugin.digest())
     }
 
-    /// The partitions that have rows here, with repetitions.
+    /// The partitions that have rows here.
     pub(crate) fn holding(&self) -> impl Iterator<Item = PartitionId> {
-        self.lanes.partitions().chain(self.held.iter().map(Row::partition))
+        self.lanes.partitions()
     }
 
     /// How many rows wait here.
     pub(crate) fn waiting(&self) -> usize {
-        self.lanes.rows().count() + self.held.len()
+        self.lanes.rows().count()
     }
 
     /// Gives every row up that waits here, at a stop.
     pub(crate) fn abandon(&mut self) {
         self.lanes.drain().for_each(|row| row.token.give_up());
-        self.held.drain(..).for_each(|row| row.token.give_up());
     }
 
     /// When something is to be tried again here.
     pub(crate) fn next_due(&self) -> Option<Moment> {
-        if self.held.is_empty() {
-            return self.lanes.next_due();
-        }
-        // Lanes wait behind what the breaker holds.
-        match self.breaker.permit(Moment::START) {
+        let due = self.lanes.next_due()?;
+        match self.breaker.permit(due) {
             Permit::Wait { until } => Some(until),
-            Permit::Probe | Permit::Rows { .. } => Some(Moment::START),
+            Permit::Probe | Permit::Rows { .. } => Some(due),
         }
     }
 
@@ -136,17 +129,17 @@ impl Flow {
 
     /// Rows come to a plugin node.
     pub(super) fn arrive(&mut self, id: NodeId, mut rows: RowSet) {
+        let now = self.shared.now;
         let node = self.plugin_node(id);
-        if !node.lanes.is_empty() {
-            let (waiting, free) = rows.partition(|_, token| node.lanes.holds(token.partition()));
+        let is_open = node.breaker.is_open();
+        if is_open || !node.lanes.is_empty() {
+            let (waiting, free) = rows.partition(|_, token| is_open || node.lanes.holds(token.partition()));
             for row in waiting.into_rows(0) {
-                node.lanes.push(row.partition(), Late::Again(row));
+                node.lanes.open(row.partition(), now, retry_backoff()).rows.push_back(Late::Again(row));
             }
             rows = free;
         }
-        if node.breaker.is_open() || !node.held.is_empty() {
-            node.held.extend(rows.into_rows(0));
-        } else if !rows.is_empty() {
+        if !rows.is_empty() {
             self.call(id, rows, 1, retry_backoff());
         }
     }
@@ -190,17 +183,21 @@ impl Flow {
         for (position, (row, token)) in ids.into_iter().zip(tokens).enumerate() {
             let partition = token.partition();
             let row = Row { batch: batch.clone(), id: row, token, route, attempts: attempt };
+            let lanes = &mut node_of(&mut self.nodes[id.0].op).lanes;
             if position >= answers.answered {
-                node_of(&mut self.nodes[id.0].op).held.push_back(Row { attempts: attempt - 1, ..row });
+                // The breaker opened before its turn.
+                let row = Row { attempts: attempt - 1, ..row };
+                lanes.open(partition, now, retry_backoff()).rows.push_back(Late::Again(row));
                 continue;
             }
-            let lanes = &mut node_of(&mut self.nodes[id.0].op).lanes;
             let failure = failures.next_if(|failure| failure.position as usize == position);
             match failure {
                 Some(failure) if failure.cause == Cause::Retry => {
+                    let mut due = now;
+                    let mut backoff = backoff.clone();
                     if !lanes.holds(partition) {
-                        let mut backoff = backoff.clone();
                         let wait = backoff.failed(random);
+                        due = now + wait;
                         let source = row.batch.source(row.id);
                         tracing::warn!(
                             topic = &**source.topic,
@@ -211,10 +208,9 @@ impl Flow {
                             reason = &*failure.reason,
                             "record is to be tried again, its partition waits"
                         );
-                        lanes.open(partition, now + wait, backoff);
                     }
                     retried += 1;
-                    lanes.push(partition, Late::Again(row));
+                    lanes.open(partition, due, backoff).rows.push_back(Late::Again(row));
                 }
                 Some(failure) => {
                     failed.push(FailedRow { row, kind: kind(failure.cause), reason: failure.reason });
@@ -227,7 +223,7 @@ impl Flow {
                     let place = if changed.is_some() { position as u32 } else { row.id };
                     if lanes.holds(partition) {
                         let row = Row { batch: after.clone(), id: place, ..row };
-                        lanes.push(partition, Late::Done { row, to });
+                        lanes.open(partition, now, retry_backoff()).rows.push_back(Late::Done { row, to });
                     } else {
                         set.push(place, row.token);
                     }
@@ -240,39 +236,26 @@ impl Flow {
         self.run(no, id, refused);
     }
 
-    /// Tries again what is due at a plugin node.
+    /// Tries again what is due at a plugin node. While the breaker is open one row probes, each time the next one; when it
+    /// has closed, the others follow.
     pub(crate) fn progress_plugin(&mut self, id: NodeId) {
         let now = self.shared.now;
-        while let node = self.plugin_node(id)
-            && !node.held.is_empty()
-        {
-            // While it is open, one row probes; when it has closed, the others follow as if they came now.
+        loop {
+            let node = self.plugin_node(id);
             let probe = match node.breaker.permit(now) {
                 Permit::Wait { .. } => return,
                 Permit::Probe => true,
                 Permit::Rows { .. } => false,
             };
-            let waiting = if probe { 1 } else { node.held.len() };
-            let rows: Vec<Row> = node.held.drain(..waiting).collect();
-            let mut sets = Vec::new();
-            join(rows, |set| sets.push(set));
-            for set in sets {
-                if probe { self.call(id, set, 1, retry_backoff()) } else { self.arrive(id, set) }
-            }
-        }
-        // Rows in lanes come after those that the breaker held.
-        while let node = self.plugin_node(id)
-            && !node.breaker.is_open()
-            && node.held.is_empty()
-            && let Some((partition, lane)) = node.lanes.take_due(now)
-        {
-            self.try_lane(id, partition, lane);
+            let Some((partition, lane)) = node.lanes.take_due(now) else { return };
+            self.try_lane(id, partition, lane, probe);
         }
     }
 
-    fn try_lane(&mut self, id: NodeId, partition: PartitionId, lane: Lane) {
+    /// Takes a lane's rows on, in order, as far as they go; what is left of them waits again.
+    fn try_lane(&mut self, id: NodeId, partition: PartitionId, lane: Lane, mut probe: bool) {
         let Lane { mut rows, backoff, .. } = lane;
-        let mut next_backoff = backoff;
+        let mut backoff = Some(backoff);
         while let Some(first) = rows.pop_front() {
             match first {
                 Late::Done { row, to } => {
@@ -289,47 +272,32 @@ impl Flow {
                     }
                 }
                 Late::Again(row) => {
-                    // The row that the lane waited for is tried alone; those that were never called go together.
+                    if !probe && self.plugin_node(id).breaker.is_open() {
+                        rows.push_front(Late::Again(row));
+                        break;
+                    }
+                    // A probe is tried alone, and the row that the lane waited for; rows that were never called go
+                    // together.
                     let attempts = row.attempts;
-                    let mut again = vec![row];
-                    if attempts == 0 {
-                        while let Some(Late::Again(row)) =
-                            rows.pop_front_if(|late| matches!(late, Late::Again(row) if row.attempts == 0))
-                        {
-                            again.push(row);
+                    let mut again = RowSet::one(row);
+                    if !probe && attempts == 0 {
+                        while let Some(Late::Again(row)) = rows.pop_front_if(
+                            |late| matches!(late, Late::Again(row) if row.attempts == 0 && again.fits(row)),
+                        ) {
+                            again.push(row.id, row.token);
                         }
                     }
-                    let mut sets = VecDeque::new();
-                    join(again, |set| sets.push_back(set));
-                    while let Some(set) = sets.pop_front() {
-                        self.call(id, set, attempts + 1, next_backoff);
-                        next_backoff = retry_backoff();
-                        let node = self.plugin_node(id);
-                        if node.lanes.holds(partition) || !node.held.is_empty() {
-                            // It waits again, and all that came after it waits behind it.
-                            let behind = sets.into_iter().flat_map(|set| set.into_rows(0)).map(Late::Again);
-                            let behind: Vec<Late> = behind.chain(rows).collect();
-                            self.wait_again(id, partition, behind);
-                            return;
-                        }
+                    probe = false;
+                    self.call(id, again, attempts + 1, backoff.take().unwrap_or_else(retry_backoff));
+                    if self.plugin_node(id).lanes.holds(partition) {
+                        break;
                     }
                 }
             }
         }
-    }
-
-    fn wait_again(&mut self, id: NodeId, partition: PartitionId, behind: Vec<Late>) {
-        let now = self.shared.now;
-        let node = self.plugin_node(id);
-        if !node.lanes.holds(partition) {
-            // The breaker holds the row; the rest of the lane goes on when the breaker lets it.
-            if behind.is_empty() {
-                return;
-            }
-            node.lanes.open(partition, now, retry_backoff());
-        }
-        for late in behind {
-            node.lanes.push(partition, late);
+        if !rows.is_empty() {
+            let now = self.shared.now;
+            self.plugin_node(id).lanes.open(partition, now, retry_backoff()).rows.extend(rows);
         }
     }
 }

@@ -98,9 +98,9 @@ impl Flow {
             } else {
                 "`errors.unrouted: stop` stops the flow"
             };
-            self.shared.fail(format!(
-                "{place}: {kind} error at {path}: {reason}; {hint}, and the record is not committed"
-            ));
+            self.shared.refuse(|| {
+                format!("{place}: {kind} error at {path}: {reason}; {hint}, and the record is not committed")
+            });
             Token::give_up(row.token);
         } else {
             self.shared.accounts.redeem(row.token, Ending::Dropped(first));

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loom_flow::Plan;
-use loom_flow::plan::{Fork, NodeKind, NodePlan, PluginId, Predicate, ProcessPlan, RouteId, Timestamp};
+use loom_flow::plan::{
+    Fork, NodeKind, NodePlan, OnTrap, PluginId, Predicate, ProcessPlan, RouteId, Timestamp,
+};
 use loom_kafka::Stamp;
 use loom_plugin::{Breaker, NodeContext, Plugin, PredicateNode, StartError, StepNode};
 use loom_types::{Ending, ErrorKind, WorkerIndex};
@@ -68,7 +70,7 @@ impl Lowering<'_> {
 
     fn node(&mut self, node: &NodePlan, next: Target) -> Target {
         match &node.kind {
-            NodeKind::Step { plugin, timeout, .. } => self.step(node, *plugin, *timeout, next),
+            NodeKind::Step { plugin, timeout, on_trap } => self.step(node, *plugin, *timeout, *on_trap, next),
             NodeKind::Map(expr) => self.push(node, Op::Map { expr: expr.clone(), next }),
             NodeKind::Filter(predicate) => self.test(node, predicate, next, Target::End(Ending::Filtered)),
             NodeKind::Fork(Fork::When { branches, default }) => {
@@ -111,10 +113,18 @@ impl Lowering<'_> {
         }
     }
 
-    fn step(&mut self, node: &NodePlan, plugin: PluginId, timeout: Option<Duration>, next: Target) -> Target {
+    fn step(
+        &mut self,
+        node: &NodePlan,
+        plugin: PluginId,
+        timeout: Option<Duration>,
+        on_trap: OnTrap,
+        next: Target,
+    ) -> Target {
         let (loaded, context) = self.context(node, plugin, timeout);
         match StepNode::new(&loaded, context) {
             Ok(step) => {
+                let step = if on_trap == OnTrap::FailBatch { step.failing_batches() } else { step };
                 let op = self.plugin(plugin, loaded, Caller::Step(step), next, next);
                 self.push(node, op)
             }
@@ -140,15 +150,7 @@ impl Lowering<'_> {
 
     fn plugin(&self, id: PluginId, plugin: Plugin, caller: Caller, yes: Target, no: Target) -> Op {
         let breaker = Breaker::new(self.plan.plugins[id.0].breaker);
-        Op::Plugin(Box::new(PluginNode {
-            plugin,
-            caller,
-            yes,
-            no,
-            lanes: Lanes::default(),
-            breaker,
-            held: std::collections::VecDeque::new(),
-        }))
+        Op::Plugin(Box::new(PluginNode { plugin, caller, yes, no, lanes: Lanes::default(), breaker }))
     }
 
     fn context(&self, node: &NodePlan, plugin: PluginId, timeout: Option<Duration>) -> (Plugin, NodeContext) {

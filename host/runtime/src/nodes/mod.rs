@@ -95,6 +95,8 @@ pub(crate) struct Shared {
     pub random: f64,
     /// What stops the flow; the first is what happened first.
     pub failures: Vec<Failure>,
+    /// A record that stops the flow was named: of those behind it, most fail for the same reason.
+    pub named: bool,
     pub env: Arc<BTreeMap<String, String>>,
 }
 
@@ -111,5 +113,12 @@ impl Shared {
     /// Stops the flow, with the reason.
     pub(crate) fn fail(&mut self, message: impl Into<String>) {
         self.failures.push(Failure::new(message));
+    }
+
+    /// Stops the flow because of a record; the first one is named, all are logged.
+    pub(crate) fn refuse(&mut self, message: impl FnOnce() -> String) {
+        if !std::mem::replace(&mut self.named, true) {
+            self.fail(message());
+        }
     }
 }

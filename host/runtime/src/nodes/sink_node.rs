@@ -4,9 +4,12 @@ use loom_flow::plan::FlushBounds;
 use loom_plugin::{CallFailure, NodeContext, Plugin, SinkInstance, StartError, Verdict};
 use loom_types::{Batch, Ending, Moment};
 
-use super::sink::{Sink, SinkCalls, SinkEvent};
+use super::sink::{Sink, SinkBounds, SinkCalls, SinkEvent};
 use super::{Flow, NodeId, Op};
 use crate::rows::{RowSet, ending};
+
+/// Bytes of one `write`, at most, where a sixteenth of the plugin's memory is not less.
+const WRITE_BYTES: u64 = 1 << 20;
 
 /// A sink component at a node.
 pub(crate) struct SinkNode {
@@ -34,7 +37,7 @@ impl SinkCalls for Instance {
     }
 
     fn is_usable(&self) -> bool {
-        self.0.is_usable()
+        self.0.is_usable() && !self.0.tracker_dropped()
     }
 
     fn wants_recycling(&self) -> bool {
@@ -50,13 +53,17 @@ impl SinkNode {
         bounds: FlushBounds,
     ) -> Result<SinkNode, StartError> {
         let first = Instance(SinkInstance::new(plugin, context.clone())?);
-        let tracked = plugin.facts().roles.tracked;
+        let bounds = SinkBounds {
+            flush: bounds,
+            write_bytes: WRITE_BYTES.min(plugin.limits().memory / 16),
+            tracked: plugin.facts().roles.tracked,
+        };
         let again = plugin.clone();
         let make = move || -> Result<Box<dyn SinkCalls>, String> {
             let instance = SinkInstance::new(&again, context.clone()).map_err(|error| error.to_string())?;
             Ok(Box::new(Instance(instance)))
         };
-        let sink = Sink::new(Box::new(first), Box::new(make), tracked, bounds);
+        let sink = Sink::new(Box::new(first), Box::new(make), bounds);
         Ok(SinkNode { plugin: plugin.clone(), sink })
     }
 

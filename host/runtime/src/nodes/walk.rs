@@ -37,9 +37,10 @@ impl Flow {
                 Op::Plugin(plugin) => {
                     (format!("{} (plugin {})", node.path, plugin.name().0), plugin.waiting())
                 }
-                Op::Sink(sink) => {
-                    (format!("{} (sink {})", node.path, sink.name().0), sink.sink.parked() + sink.sink.open())
-                }
+                Op::Sink(sink) => (
+                    format!("{} (sink {})", node.path, sink.name().0),
+                    sink.sink.waiting() + sink.sink.open(),
+                ),
                 _ => continue,
             };
             if rows > 0 {

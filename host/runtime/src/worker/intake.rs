@@ -16,11 +16,12 @@ const CYCLE_BYTES: usize = 1 << 20;
 impl Worker {
     /// Takes records and walks them; whether there were any, or there may be more.
     pub(super) fn intake(&mut self, now: Moment) -> bool {
-        if now.since(self.last_poll) >= self.flow.shared.plan.consumer.poll_backoff {
-            // Should a wake-up be lost, it costs no more than this.
+        // A wake-up does not say whose it is. Should one be lost, it costs no more than the back-off.
+        let stale = now.since(self.last_look) >= self.flow.shared.plan.consumer.poll_backoff;
+        if std::mem::take(&mut self.woken) || stale {
             self.partitions.iter_mut().for_each(|partition| partition.ready = true);
+            self.last_look = now;
         }
-        self.last_poll = now;
         let held = self.held();
         let batch_size = self.flow.shared.plan.consumer.batch_size;
         let mut tokens = Vec::new();

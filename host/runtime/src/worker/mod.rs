@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use loom_delivery::{CommitSchedule, lost_tokens};
 use loom_kafka::{Ack, Broker, KafkaError, Kind, OffsetStore, PartitionSource};
-use loom_types::{BatchBuilder, Moment, TopicPartition};
+use loom_types::{BatchBuilder, Ending, ErrorKind, Moment, TopicPartition};
 
 use crate::clock::Clock;
 use crate::nodes::{Flow, NodeId, Op};
@@ -69,7 +69,10 @@ pub(crate) struct Worker {
     pub cursor: usize,
     /// When every partition was at its end, where the run ends with its input.
     pub input_ended: Option<Moment>,
-    pub last_poll: Moment,
+    /// There was a wake-up since the last poll cycle: whose it was is not known.
+    pub woken: bool,
+    /// When all partitions were last looked at, wake-up or not.
+    pub last_look: Moment,
     /// The nodes that may have something due: those of plugins and sinks.
     pub busy: Vec<NodeId>,
     /// Error messages of clients that were logged, with the moment.
@@ -111,14 +114,16 @@ impl Worker {
             phase: Phase::Running,
             cursor: 0,
             input_ended: None,
-            last_poll: Moment::START,
+            woken: true,
+            last_look: Moment::START,
             busy,
             last_client_error: None,
         }
     }
 
-    /// Does what can be done now.
-    pub(crate) fn step(&mut self) -> Next {
+    /// Does what can be done now. `woken`: something has rung since the last step.
+    pub(crate) fn step(&mut self, woken: bool) -> Next {
+        self.woken |= woken;
         let now = self.clock.now();
         self.flow.shared.now = now;
         self.flow.shared.wall_ms = self.clock.wall_ms();
@@ -144,38 +149,35 @@ impl Worker {
     /// Books what became of rows that were sent.
     fn acknowledgements(&mut self) {
         let shared = &mut self.flow.shared;
-        let stopping = self.phase != Phase::Running;
-        self.flow.outputs.acks(|output, ending, token, ack| match ack {
-            Ack::Written => shared.accounts.redeem(token, ending),
-            Ack::Unknown => token.give_up(),
-            Ack::Refused(error) => {
-                let topic = shared.plan.outputs[output.0].topic.clone();
-                if !shared.accounts.is_tracked() {
-                    tracing::error!(topic = &*topic, reason = %error, "an output refused a record, dropped");
-                    shared.accounts.redeem(token, loom_types::Ending::Dropped(loom_types::ErrorKind::Delivery));
-                    return;
-                }
-                let partition = token.partition().index();
-                let name = &self.partitions[partition].name;
-                let offset = shared.accounts.offset(&token).map_or_else(String::new, |at| format!(" offset {at}"));
-                tracing::error!(
-                    topic = &*name.topic,
-                    partition = name.partition,
-                    output = &*topic,
-                    kind = "delivery",
-                    reason = %error,
-                    "output refused a record{offset}"
-                );
-                let message = format!(
-                    "{name}{offset}: topic {topic} refuses the record for good: {error}; the flow stops, and the record \
-                     is not committed"
-                );
-                // Rows behind it are refused for the same reason more often than not; one of them is enough to say.
-                if shared.failures.is_empty() || stopping {
-                    shared.fail(message);
-                }
-                token.give_up();
+        let (partitions, phase) = (&self.partitions, self.phase);
+        self.flow.outputs.acks(|output, ending, token, ack| {
+            let (what, reason) = match ack {
+                Ack::Written => return shared.accounts.redeem(token, ending),
+                // A client that closes gives back what it could not write.
+                Ack::Unknown if phase != Phase::Running => return token.give_up(),
+                Ack::Unknown => ("gives the record back without a verdict", String::new()),
+                Ack::Refused(error) => ("refuses the record for good", format!(": {error}")),
+            };
+            let topic = shared.plan.outputs[output.0].topic.clone();
+            let name = &partitions[token.partition().index()].name;
+            let offset = shared.accounts.offset(&token);
+            tracing::error!(
+                topic = &*name.topic,
+                partition = name.partition,
+                offset = offset.map(|offset| offset.0),
+                output = &*topic,
+                kind = "delivery",
+                reason = &*reason,
+                "an output {what}"
+            );
+            if !shared.accounts.is_tracked() {
+                return shared.accounts.redeem(token, Ending::Dropped(ErrorKind::Delivery));
             }
+            let offset = offset.map_or_else(String::new, |at| format!(" offset {at}"));
+            shared.refuse(|| {
+                format!("{name}{offset}: topic {topic} {what}{reason}; the flow stops, and the record is not committed")
+            });
+            token.give_up();
         });
     }
 
@@ -228,7 +230,8 @@ impl Worker {
 
     fn sleep(&self, now: Moment, commit_due: Option<Moment>) -> Next {
         let poll_again = now + self.flow.shared.plan.consumer.poll_backoff;
-        let due = [Some(poll_again), commit_due, self.node_due(), self.phase.deadline(), self.end_deadline()];
+        let phase_due = self.phase.due(self.commits.is_in_flight());
+        let due = [Some(poll_again), commit_due, self.node_due(), phase_due, self.end_deadline()];
         let next = due.into_iter().flatten().min().unwrap_or(poll_again);
         let wait = next.since(now);
         if wait.is_zero() { Next::Now } else { Next::Sleep(wait) }

@@ -33,12 +33,14 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
-    pub(super) fn deadline(&self) -> Option<Moment> {
+    /// When the phase has something to do, whether or not anything comes. `in_flight`: a commit waits for its answer, and
+    /// the last one waits for that.
+    pub(super) fn due(&self, in_flight: bool) -> Option<Moment> {
         match self {
             Phase::Running | Phase::Closed => None,
             Phase::Draining { until, .. } => Some(*until),
-            Phase::Committing { next, deadline } => Some((*next).min(*deadline)),
-            Phase::Awaiting { deadline } => Some(*deadline),
+            Phase::Committing { next, deadline } if !in_flight => Some((*next).min(*deadline)),
+            Phase::Committing { deadline, .. } | Phase::Awaiting { deadline } => Some(*deadline),
         }
     }
 
@@ -83,6 +85,10 @@ impl Worker {
     }
 
     fn begin_draining(&mut self, now: Moment) {
+        if !self.flow.shared.failures.is_empty() {
+            // Half a flow is not a flow: the other workers stop too, while this one drains.
+            self.stop.request();
+        }
         let timeout = self.flow.shared.plan.runtime.shutdown_timeout;
         let share = COMMIT_SHARE.min(timeout / 2);
         self.phase = Phase::Draining { until: now + (timeout - share), deadline: now + timeout };
@@ -90,7 +96,7 @@ impl Worker {
             let id = self.busy[at];
             match &mut self.flow.nodes[id.0].op {
                 Op::Plugin(node) => node.abandon(),
-                Op::Sink(node) => node.sink.ask_flush(),
+                Op::Sink(node) => node.sink.hurry(),
                 _ => {}
             }
         }
@@ -100,12 +106,11 @@ impl Worker {
         for id in self.each_sink() {
             if let Op::Sink(node) = &mut self.flow.nodes[id.0].op {
                 node.sink.ask_flush();
-                if node.next_due().is_some_and(|due| due > now) {
-                    // It waits for another attempt: back-offs are abandoned at a stop.
-                    node.sink.abandon_waiting();
-                }
             }
             self.flow.progress_sink(id);
+            if let Op::Sink(node) = &mut self.flow.nodes[id.0].op {
+                node.sink.abandon_back_offs();
+            }
         }
         // An error route may lead through a step that asks to be tried again.
         for at in 0..self.busy.len() {
