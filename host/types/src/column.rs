@@ -240,6 +240,9 @@ impl BytesBuilder {
     }
 }
 
+/// Indexes that were composed for one selection: from which, to which.
+pub(crate) type Composed = Vec<(Arc<[u32]>, Arc<[u32]>)>;
+
 /// A shared column as a batch sees it: row i of the batch is row `index[i]` of the data, or row i where there is no
 /// index. So selecting rows composes indexes and copies no record.
 #[derive(Debug)]
@@ -283,7 +286,7 @@ impl<T> Column<T> {
 
     /// The same data, seen through these rows of this column. `shared` keeps composed indexes, so that columns that
     /// had one index go on sharing one.
-    pub(crate) fn select(&self, rows: &Arc<[u32]>, shared: &mut Vec<(Arc<[u32]>, Arc<[u32]>)>) -> Self {
+    pub(crate) fn select(&self, rows: &Arc<[u32]>, shared: &mut Composed) -> Self {
         let index = match &self.index {
             None => rows.clone(),
             Some(old) => match shared.iter().find(|(from, _)| Arc::ptr_eq(from, old)) {
