@@ -7,6 +7,11 @@ use proptest::strategy::{Just, Strategy};
 
 use crate::support::{World, around_with};
 
+/// How many documents to try: 1,500, or what `LOOM_MUTATIONS` says.
+fn cases() -> u32 {
+    std::env::var("LOOM_MUTATIONS").ok().and_then(|count| count.parse().ok()).unwrap_or(1500)
+}
+
 /// A flow with every node and most options, the later ones too.
 fn seed() -> String {
     around_with(
@@ -127,7 +132,7 @@ fn apply(bytes: &mut Vec<u8>, change: &Change) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_mutated_flow_compiles_or_is_refused(changes in prop::collection::vec(change(), 1..6)) {
