@@ -323,7 +323,8 @@ impl Pair {
         let Due::Commit(entries) = self.commits.due(self.now, &self.accounts, |_| false) else { return };
         self.commits.sent(self.now, entries.clone());
         assert_eq!(self.commits.due(self.now, &self.accounts, |_| true), Due::Wait(None), "one in flight");
-        let (applied, reported): (fn(PartitionId) -> bool, fn(PartitionId) -> bool) = match answer {
+        type Which = fn(PartitionId) -> bool;
+        let (applied, reported): (Which, Which) = match answer {
             Answer::Applied => (|_| true, |_| true),
             Answer::Refused => (|_| false, |_| false),
             Answer::AppliedAndReportedFailed => (|_| true, |_| false),
