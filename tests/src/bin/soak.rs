@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use loom_tests::drill::{BrokerKills, HostKills};
 use loom_tests::kafka::Broker;
 
@@ -89,6 +89,5 @@ fn soak(host_kills: &HostKills, broker_kills: &BrokerKills) -> Result<()> {
 fn count(what: &str, kill: u32, of: u32) {
     let mut terminal = std::io::stderr();
     // Progress that cannot be shown is no reason to stop.
-    let _ =
-        write!(terminal, "\r{what} {kill} of {of} times").context("").and_then(|()| Ok(terminal.flush()?));
+    let _ = write!(terminal, "\r{what} {kill} of {of} times").and_then(|()| terminal.flush());
 }

@@ -78,7 +78,7 @@ impl BrokerKills {
             std::thread::sleep(self.outage);
             broker.resume()?;
             // All that came before the kill, and one more: the flow goes on by itself.
-            let before = stage.settled_output()?;
+            let before = stage.output_len()?;
             tail.await_len(before + 1, &host)?;
             progress(kill);
         }

@@ -50,16 +50,20 @@ impl<'a> Stage<'a> {
         Ok((0..self.partitions).map(of).collect())
     }
 
-    /// How many records the output has once nothing more is being appended: what a dead client had sent may still be
-    /// in the broker's buffers.
+    /// How many records the output has.
+    pub(super) fn output_len(&self) -> Result<usize> {
+        Ok(usize::try_from(self.broker.ends(&self.output)?.values().sum::<i64>())?)
+    }
+
+    /// The same once nothing more is being appended: what a host that is dead had sent may still be in the broker's
+    /// buffers. Only for when no host runs; with one, it would wait for a pause in the load.
     pub(super) fn settled_output(&self) -> Result<usize> {
-        let count = || Ok::<_, anyhow::Error>(self.broker.ends(&self.output)?.values().sum::<i64>());
-        let mut last = count()?;
+        let mut last = self.output_len()?;
         loop {
             std::thread::sleep(Duration::from_millis(100));
-            let now = count()?;
+            let now = self.output_len()?;
             if now == last {
-                return Ok(usize::try_from(now)?);
+                return Ok(now);
             }
             last = now;
         }

@@ -156,13 +156,14 @@ impl Broker {
         let consumer: BaseConsumer = self.client().create()?;
         let start = Instant::now();
         loop {
-            match consumer.fetch_metadata(None, Duration::from_secs(5)) {
+            let answer = consumer.fetch_metadata(None, Duration::from_secs(5));
+            let problem = match answer {
                 Ok(metadata) if !metadata.brokers().is_empty() => return Ok(()),
-                Err(error) if start.elapsed() > PATIENCE => {
-                    return Err(error)
-                        .with_context(|| format!("the broker at {} does not answer", self.address));
-                }
-                _ => {}
+                Ok(_) => "it knows of no broker".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            if start.elapsed() > PATIENCE {
+                bail!("the broker at {} does not answer: {problem}", self.address);
             }
         }
     }
