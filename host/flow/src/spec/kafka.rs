@@ -240,9 +240,46 @@ fn brokers(cx: &mut Cx<'_>, fields: &mut Fields<'_>) -> Vec<String> {
         if addresses.peek().is_none() {
             cx.error(&text.place, Code::KafkaConfigInvalid, format!("`{}` is no address", text.shown));
         }
+        if addresses.clone().any(|address| !is_address(address)) {
+            let problem = Problem::error(Code::KafkaConfigInvalid, format!("`{}` is no address", text.shown))
+                .hint("an address is `host:port`, with a port from 1 to 65535; without one it is 9092");
+            cx.report.push(&text.place, problem);
+        }
         brokers.extend(addresses.map(str::to_owned));
     }
     brokers
+}
+
+/// Whether the client would take it for `[PROTOCOL://]host[:port]` and mean what was written: it reads a port that is too
+/// large modulo 65536. A reference that was not resolved may be anything.
+fn is_address(text: &str) -> bool {
+    if text.contains("${") {
+        return true;
+    }
+    let rest = match text.split_once("://") {
+        Some((scheme, rest)) => match scheme.to_ascii_uppercase().as_str() {
+            "PLAINTEXT" | "SSL" | "SASL_PLAINTEXT" | "SASL_SSL" => rest,
+            _ => return false,
+        },
+        None => text,
+    };
+    let (host, port) = match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, "")) => (host, None),
+        Some((host, rest)) => match rest.strip_prefix(':') {
+            Some(port) => (host, Some(port)),
+            None => return false,
+        },
+        None => match rest.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (rest, None),
+        },
+    };
+    let plain = |c: char| !c.is_whitespace() && !matches!(c, '/' | '[' | ']' | '@');
+    !host.is_empty()
+        && host.chars().all(plain)
+        && port.is_none_or(|port| {
+            port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse().is_ok_and(|port: u16| port > 0)
+        })
 }
 
 fn security(cx: &mut Cx<'_>, fields: &mut Fields<'_>) -> Security {
@@ -313,4 +350,42 @@ fn extra(cx: &mut Cx<'_>, fields: &mut Fields<'_>) -> Vec<ExtraSpec> {
 /// Whether a client setting holds a secret, by its name.
 fn is_secret(key: &str) -> bool {
     ["password", "secret", "pem", "token", "sasl."].iter().any(|part| key.contains(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_address;
+
+    #[test]
+    fn an_address_is_a_host_and_a_port_that_exists() {
+        for good in [
+            "h",
+            "h:9092",
+            "10.0.0.1:1",
+            "[::1]:9092",
+            "[::1]",
+            "ssl://h:65535",
+            "${B}",
+            "${B}:9092",
+            "a.b-c_d",
+        ] {
+            assert!(is_address(good), "{good}");
+        }
+        for bad in [
+            "h:0",
+            "h:65536",
+            "h:99999",
+            "h:-1",
+            "h:+1",
+            "h:",
+            ":9092",
+            "h:9092:1",
+            "http://x:9092",
+            "a b:1",
+            "::1:9092",
+            "[::1]9092",
+        ] {
+            assert!(!is_address(bad), "{bad}");
+        }
+    }
 }
