@@ -12,8 +12,12 @@ use super::list::List;
 use super::queue::Queue;
 use crate::librdkafka::log;
 
-/// How long the release of a client is waited for; a name server that does not answer can hold its threads longer.
-const RELEASE: Duration = Duration::from_secs(5);
+/// How long the release of a client is waited for: a broker or a name server that does not answer can hold its threads
+/// longer, and a stop has a deadline.
+const RELEASE: Duration = Duration::from_secs(1);
+
+/// The same where the release commits offsets first.
+const RELEASE_WITH_COMMIT: Duration = Duration::from_secs(3);
 
 /// Room for librdkafka's explanations.
 const TEXT: usize = 512;
@@ -203,7 +207,8 @@ impl Drop for Client {
         let began = Instant::now();
         match std::thread::Builder::new().name("kafka-release".into()).spawn(release) {
             Ok(_) => {
-                if waiting.recv_timeout(RELEASE) == Err(mpsc::RecvTimeoutError::Timeout) {
+                let patience = if closes { RELEASE_WITH_COMMIT } else { RELEASE };
+                if waiting.recv_timeout(patience) == Err(mpsc::RecvTimeoutError::Timeout) {
                     let waited = began.elapsed();
                     tracing::warn!(target: "kafka", ?waited, "a client is still closing its connections; not waited for");
                 }
