@@ -99,7 +99,8 @@ impl setup::Guest for Probe {
             return Err(why);
         }
         if let Some(folder) = &config.folder {
-            end_torn_line(&format!("{folder}/{}.jsonl", context::worker())).map_err(|e| format!("{folder}: {e}"))?;
+            end_torn_line(&format!("{folder}/{}.jsonl", context::worker()))
+                .map_err(|e| format!("{folder}: {e}"))?;
         }
         STATE.with_borrow_mut(|state| state.config = config);
         Ok(())
