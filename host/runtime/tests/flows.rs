@@ -1,6 +1,38 @@
 //! Whole flows on the memory broker: compiled from YAML, assembled, and run on worker threads with real components.
 
+#[path = "flows/bounds.rs"]
+mod bounds;
+#[path = "flows/commit.rs"]
+mod commit;
+#[path = "flows/config.rs"]
+mod config;
+#[path = "flows/errors.rs"]
+mod errors;
+#[path = "flows/forks.rs"]
+mod forks;
 #[path = "flows/harness.rs"]
 mod harness;
+#[path = "flows/logs.rs"]
+mod logs;
+#[path = "flows/modes.rs"]
+mod modes;
+#[path = "flows/outputs.rs"]
+mod outputs;
+#[path = "flows/property.rs"]
+mod property;
+#[path = "flows/retries.rs"]
+mod retries;
+#[path = "flows/shutdown.rs"]
+mod shutdown;
+#[path = "flows/sinks.rs"]
+mod sinks;
 #[path = "flows/smoke.rs"]
 mod smoke;
+#[path = "flows/start.rs"]
+mod start;
+#[path = "flows/traps.rs"]
+mod traps;
+#[path = "flows/untracked.rs"]
+mod untracked;
+#[path = "flows/watermark.rs"]
+mod watermark;

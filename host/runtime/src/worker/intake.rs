@@ -26,6 +26,8 @@ impl Worker {
         let batch_size = self.flow.shared.plan.consumer.batch_size;
         let mut tokens = Vec::new();
         let mut more = false;
+        // Whether some partition may still bring records by itself.
+        let mut open = false;
         let count = self.partitions.len();
         for turn in 0..count {
             let index = (self.cursor + turn) % count;
@@ -38,15 +40,20 @@ impl Worker {
                 self.cursor = index;
                 break;
             }
-            if held[index] || !self.partitions[index].ready || !self.may_start(index) {
+            if held[index] {
                 continue;
             }
-            let Some(budget) = self.within_bounds(index, left) else { continue };
-            more |= self.take(index, budget, &mut tokens);
+            if self.partitions[index].ready && self.may_start(index) {
+                let Some(budget) = self.within_bounds(index, left) else { continue };
+                more |= self.take(index, budget, &mut tokens);
+            }
+            open |= !self.partitions[index].at_end;
         }
         if tokens.is_empty() {
+            self.input_ended = if more || open { None } else { self.input_ended.or(Some(now)) };
             return more;
         }
+        self.input_ended = None;
         self.flow.shared.counters.cycles += 1;
         let rows = RowSet::all(self.builder.finish(), tokens, None);
         // A row that fails before its first node has none to name: the walk begins at the entry.
@@ -191,14 +198,11 @@ impl Worker {
         }
     }
 
-    /// Where the run ends with its input: whether all of it was read and resolved.
+    /// Where the run ends with its input: whether all of it was read and resolved, or nothing has moved for too long.
     pub(super) fn input_is_done(&mut self, now: Moment) -> bool {
-        let End::AtEndOfInput { timeout } = self.end else { return false };
-        if !self.partitions.iter().all(|partition| partition.at_end && !partition.ready) {
-            return false;
-        }
-        let since = *self.input_ended.get_or_insert(now);
-        if self.is_quiet() && self.flow.shared.accounts.ledger().outstanding == 0 {
+        let (End::AtEndOfInput { timeout }, Some(since)) = (self.end, self.input_ended) else { return false };
+        let read = self.partitions.iter().all(|partition| partition.at_end);
+        if read && self.is_quiet() && self.flow.shared.accounts.ledger().outstanding == 0 {
             return true;
         }
         for id in self.each_sink() {
@@ -207,7 +211,7 @@ impl Worker {
             }
         }
         if now.since(since) >= timeout {
-            self.unresolved_at_end();
+            self.unresolved_at_end(read);
             return true;
         }
         false
@@ -220,7 +224,7 @@ impl Worker {
         }
     }
 
-    fn unresolved_at_end(&mut self) {
+    fn unresolved_at_end(&mut self, read: bool) {
         let list: Vec<String> =
             self.flow.waiting().into_iter().map(|(place, rows)| format!("{rows} at {place}")).collect();
         let outstanding = self.flow.shared.accounts.ledger().outstanding;
@@ -233,8 +237,9 @@ impl Worker {
                 Some(format!("{} offset {}", self.partitions[id.index()].name, tracker.oldest()?))
             })
             .collect();
+        let when = if read { "the input has ended" } else { "no further input can be read" };
         self.flow.shared.fail(format!(
-            "the input has ended and {outstanding} records are not resolved in time: {}; the oldest: {}",
+            "{when}, and {outstanding} records are not resolved in time: {}; the oldest: {}",
             list.join(", "),
             oldest.join(", ")
         ));

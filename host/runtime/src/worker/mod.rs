@@ -67,7 +67,7 @@ pub(crate) struct Worker {
     pub phase: Phase,
     /// Where the next cycle begins, so that every partition gets its turn.
     pub cursor: usize,
-    /// When every partition was at its end, where the run ends with its input.
+    /// Where the run ends with its input: since when nothing could be read, each partition being at its end or held.
     pub input_ended: Option<Moment>,
     /// There was a wake-up since the last poll cycle: whose it was is not known.
     pub woken: bool,

@@ -3,18 +3,20 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use loom_flow::{
-    ClientKind, CompileOptions, ComponentFacts, Components, Environment, KafkaKeys, KeyRefusal, Mode, Plan, Role,
-    SourceFile, compile,
+    ClientKind, CompileOptions, ComponentFacts, Components, Environment, KafkaKeys, KeyRefusal, Mode, Plan,
+    Role, SourceFile, compile,
 };
 use loom_kafka::memory::{MemoryBroker, Record, View, system_clock};
+use loom_kafka::{KafkaError, Kind};
 use loom_plugin::{CacheDir, HostOptions, PluginHost, read_facts};
 use loom_runtime::{AssemblyError, Options, Outcome, Stop, assemble, consumer_settings};
 use loom_types::{CommitOffset, TopicPartition};
+use serde_json::Value;
 
 /// How long a test waits for what must happen.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -94,10 +96,50 @@ pub fn broker(topics: &[&str]) -> MemoryBroker {
     broker
 }
 
+/// A broker whose topic `in` has more than one partition.
+pub fn wide_broker(partitions: i32, topics: &[&str]) -> MemoryBroker {
+    let broker = MemoryBroker::new(system_clock());
+    broker.create_topic("in", partitions);
+    for topic in topics {
+        broker.create_topic(topic, 1);
+    }
+    broker
+}
+
 pub fn produce(broker: &MemoryBroker, payloads: &[&str]) {
     for payload in payloads {
         broker.produce("in", 0, Record::value(*payload));
     }
+}
+
+/// The payloads of a topic, by partition and offset; a tombstone is `null`.
+pub fn payloads(broker: &MemoryBroker, topic: &str) -> Vec<String> {
+    let texts = broker.view(|view| view.payloads(topic));
+    texts.into_iter().map(|text| text.unwrap_or_else(|| "null".to_owned())).collect()
+}
+
+/// The payloads of an error topic, as JSON.
+pub fn envelopes(broker: &MemoryBroker, topic: &str) -> Vec<Value> {
+    payloads(broker, topic).iter().map(|text| serde_json::from_str(text).unwrap()).collect()
+}
+
+pub fn kafka_error(kind: Kind, code: &'static str) -> KafkaError {
+    KafkaError { kind, code, message: "scripted".into() }
+}
+
+pub fn place(topic: &str, partition: i32) -> TopicPartition {
+    TopicPartition::new(topic, partition)
+}
+
+pub fn committed_at(broker: &MemoryBroker, place: &TopicPartition) -> Option<i64> {
+    broker.committed("g", place).map(|committed| committed.offset.0)
+}
+
+/// The offsets that were asked for, in the order of the requests.
+pub fn commit_history(broker: &MemoryBroker, place: &TopicPartition) -> Vec<i64> {
+    let requests = broker.commits("g");
+    let entries = requests.iter().flat_map(|request| &request.entries);
+    entries.filter(|entry| entry.partition == *place).map(|entry| entry.offset.0).collect()
 }
 
 pub fn in0() -> TopicPartition {
@@ -119,8 +161,11 @@ pub struct Running {
     thread: Option<JoinHandle<Outcome>>,
 }
 
+/// One host for all tests: each component is compiled once.
 fn host() -> PluginHost {
-    PluginHost::new(HostOptions { cache_dir: CacheDir::Off }).unwrap()
+    static HOST: OnceLock<PluginHost> = OnceLock::new();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("loom-runtime-cache");
+    HOST.get_or_init(|| PluginHost::new(HostOptions { cache_dir: CacheDir::At(folder) }).unwrap()).clone()
 }
 
 /// Assembles a flow; what was refused.
@@ -156,10 +201,23 @@ impl Running {
 
     /// Waits until the group's offset is this.
     pub fn until_committed(&self, offset: i64) {
-        let place = in0();
-        self.until(&format!("C={offset}"), |view| {
-            view.committed("g", &place).is_some_and(|committed| committed.offset.0 == offset)
+        self.until_committed_at(&in0(), offset);
+    }
+
+    pub fn until_committed_at(&self, place: &TopicPartition, offset: i64) {
+        self.until(&format!("C={offset} of {place}"), |view| {
+            view.committed("g", place).is_some_and(|committed| committed.offset.0 == offset)
         });
+    }
+
+    /// Waits until a topic has so many records.
+    pub fn until_count(&self, topic: &str, count: usize) {
+        self.until(&format!("{count} records in {topic}"), |view| view.count(topic) >= count);
+    }
+
+    /// Asks for the graceful stop, and does not wait for it.
+    pub fn request_stop(&self) {
+        self.stop.request();
     }
 
     /// Stops gracefully; how it ended. Checks what holds for every run.

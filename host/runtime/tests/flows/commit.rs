@@ -1,0 +1,188 @@
+//! When offsets are committed, and what a commit that fails costs: nothing.
+
+use loom_kafka::Kind;
+use loom_kafka::memory::{Call, CommitFault, Record, When};
+use loom_runtime::Options;
+use loom_types::CommitOffset;
+
+use crate::harness::{
+    broker, commit_history, committed, committed_at, flow, in0, kafka_error, payloads, place, produce, start,
+    start_with,
+};
+
+const THROUGH: &str = "process: [ { into_topic: out } ]\n";
+
+#[test]
+fn a_commit_that_fails_leaves_the_flow_running_and_is_tried_again_without_new_records() {
+    let coordinator = || kafka_error(Kind::Coordinator, "NOT_COORDINATOR");
+    for fault in [
+        CommitFault::Local(kafka_error(Kind::Transient, "_STATE")),
+        CommitFault::Refused(coordinator()),
+        CommitFault::AppliedThenFailed(coordinator()),
+    ] {
+        let broker = broker(&["out"]);
+        broker.set_committed("g", &in0(), CommitOffset(0), "");
+        broker.faults().commit(When::next(3), fault);
+        produce(&broker, &["a", "b"]);
+        let running = start(&flow("", THROUGH), &broker);
+        running.until("a fourth commit", |view| view.calls(Call::Commit) >= 4);
+        running.until_committed(2);
+        let outcome = running.stop();
+        assert_eq!(outcome.failures, []);
+        assert!(outcome.summary.counters.commit_failures >= 3);
+        assert_eq!(outcome.summary.partitions[0].committed, Some(CommitOffset(2)));
+        assert_eq!(payloads(&broker, "out"), ["a", "b"]);
+    }
+}
+
+#[test]
+fn a_commit_refused_for_one_partition_is_tried_again_for_that_one() {
+    let broker = crate::harness::wide_broker(2, &["out"]);
+    let (ok, bad) = (place("in", 0), place("in", 1));
+    for partition in [&ok, &bad] {
+        broker.set_committed("g", partition, CommitOffset(0), "");
+    }
+    broker.faults().fail_partition(
+        Call::Commit,
+        bad.clone(),
+        When::next(2),
+        kafka_error(Kind::Coordinator, "X"),
+    );
+    for partition in 0..2 {
+        broker.produce("in", partition, Record::value("a"));
+    }
+    let running = start(&flow("", THROUGH), &broker);
+    running.until_committed_at(&bad, 1);
+    running.until_committed_at(&ok, 1);
+    let before_stop = commit_history(&broker, &ok).len();
+    assert_eq!(before_stop, 1, "what was acknowledged is not asked for again");
+    assert_eq!(running.stop().failures, []);
+}
+
+#[test]
+fn only_partitions_that_moved_are_committed_each_by_the_worker_that_owns_it() {
+    let broker = broker(&["x", "y"]);
+    for topic in ["a", "b"] {
+        broker.create_topic(topic, 2);
+        for partition in 0..2 {
+            for n in 0..6 {
+                broker.produce(topic, partition, Record::value(n.to_string()));
+            }
+            broker.set_committed("g", &place(topic, partition), CommitOffset(5), "");
+        }
+    }
+    broker.faults().hold_acks("y");
+    let yaml = flow(
+        "",
+        "process: [ { fork: { when: [ { if: msg.topic == 'a', process: [ { into_topic: x } ] } ], default: [ { into_topic: y } ] } } ]\n",
+    )
+    .replace("topics: [in]", "topics: [a, b]");
+    let running = start_with(&yaml, &broker, Options { workers: 2, ..Options::default() });
+    running.until_count("y", 2);
+    running.until_committed_at(&place("a", 0), 6);
+    running.until_committed_at(&place("a", 1), 6);
+    for partition in 0..2 {
+        assert_eq!(commit_history(&broker, &place("a", partition)), [6]);
+        assert_eq!(commit_history(&broker, &place("b", partition)), [0_i64; 0]);
+        assert_eq!(committed_at(&broker, &place("b", partition)), Some(5));
+    }
+    assert_eq!(broker.commits("g").len(), 2, "one request of each owner");
+    broker.faults().release_all_acks("y");
+    running.until_committed_at(&place("b", 0), 6);
+    running.until_committed_at(&place("b", 1), 6);
+    assert_eq!(running.stop().failures, []);
+}
+
+#[test]
+fn many_completions_make_one_commit_and_no_other_follows() {
+    let broker = broker(&["out"]);
+    broker.set_committed("g", &in0(), CommitOffset(0), "");
+    broker.faults().hold_acks("out");
+    for n in 0..500 {
+        produce(&broker, &[&n.to_string()]);
+    }
+    let running = start(
+        &flow("poll_backoff_ms: 5", &format!("runtime: {{ commit_interval_ms: 0 }}\n{THROUGH}")),
+        &broker,
+    );
+    running.until_count("out", 500);
+    assert_eq!(commit_history(&broker, &in0()), [0_i64; 0]);
+    broker.faults().release_all_acks("out");
+    running.until_committed(500);
+    let polls = broker.view(|view| view.calls(Call::Take));
+    running.until("five polls more", |view| view.calls(Call::Take) >= polls + 5);
+    assert_eq!(commit_history(&broker, &in0()), [500]);
+    assert_eq!(running.stop().failures, []);
+}
+
+#[test]
+fn an_interval_bounds_how_often_a_busy_partition_is_committed() {
+    let broker = broker(&["out"]);
+    broker.set_committed("g", &in0(), CommitOffset(0), "");
+    for n in 0..2000 {
+        produce(&broker, &[&n.to_string()]);
+    }
+    let running = start(
+        &flow("batch_size: 1", &format!("runtime: {{ commit_interval_ms: 3600000 }}\n{THROUGH}")),
+        &broker,
+    );
+    running.until_committed(2000);
+    assert_eq!(running.stop().failures, []);
+    let history = commit_history(&broker, &in0());
+    // The first is due at once, the second when the partition becomes idle, the last belongs to the stop.
+    assert!(history.len() <= 4, "{history:?}");
+}
+
+#[test]
+fn what_was_not_flushed_when_a_process_died_is_delivered_again() {
+    let broker = broker(&[]);
+    produce(&broker, &["a", "b", "c"]);
+    let folder = tempfile::tempdir().unwrap();
+    let yaml = |interval: &str| {
+        flow(
+            "",
+            &format!(
+                "plugins:
+  k:
+    component: '{{guests}}/probe-sink.wasm'
+    config: {{ folder: /out }}
+    allow: {{ dirs: [ {{ host: '{}', guest: /out, mode: rw }} ] }}
+process: [ {{ into_sink: k, flush: {{ interval: {interval} }} }} ]
+",
+                folder.path().display()
+            ),
+        )
+    };
+    // The first host holds the rows, unflushed, for as long as it lives; the second starts as after its death.
+    let dead = start(&yaml("1h"), &broker);
+    dead.until("all rows are taken", |view| view.calls(Call::Take) >= 2);
+    assert_eq!(committed(&broker), Some(0));
+    let again = start(&yaml("10ms"), &broker);
+    again.until_committed(3);
+    assert_eq!(again.stop().failures, []);
+    let written = std::fs::read_to_string(folder.path().join("0.jsonl")).unwrap();
+    assert_eq!(written.lines().count(), 3);
+    assert_eq!(dead.stop().failures, []);
+}
+
+#[test]
+fn a_replay_below_the_committed_offset_never_commits_below_it() {
+    use loom_delivery::{Accounts, CommitSchedule, Due};
+    use loom_types::{Ending, Moment, PartitionId, RecordOffset};
+    let (mut accounts, partition) = (Accounts::tracked(), PartitionId(0));
+    accounts.add_partition(CommitOffset(2), Some(CommitOffset(6)));
+    let mut commits = CommitSchedule::new(std::time::Duration::ZERO);
+    commits.add_partition(None);
+    let mut tokens: Vec<_> =
+        (2..=5).map(|offset| accounts.register(partition, RecordOffset(offset), 1)).collect();
+    let last = tokens.pop().unwrap();
+    for token in tokens {
+        accounts.redeem(token, Ending::Topic);
+        assert_eq!(commits.due(Moment::START, &accounts, |_| true), Due::Wait(None));
+    }
+    accounts.redeem(last, Ending::Topic);
+    assert_eq!(
+        commits.due(Moment::START, &accounts, |_| true),
+        Due::Commit(vec![(partition, CommitOffset(6))])
+    );
+}

@@ -1,0 +1,112 @@
+//! At most once, and runs that end with their input.
+
+use std::time::Duration;
+
+use loom_kafka::memory::{MemoryBroker, Pulled, Record, RecordStream, RowFault, When, system_clock};
+use loom_kafka::{Kind, Waker};
+use loom_runtime::{End, Options};
+
+use crate::harness::{broker, committed, endings, flow, kafka_error, payloads, produce, start, start_with};
+
+#[test]
+fn at_most_once_delivers_and_leaves_commits_to_the_client() {
+    let broker = broker(&["out"]);
+    produce(&broker, &["a", "fail:x", "retry-n:2", "b"]);
+    let rest = "plugins: { s: { component: '{guests}/probe-step.wasm' } }\nprocess: [ { step: s }, { into_topic: out } ]\n";
+    let running =
+        start(&flow("delivery: at_most_once\nextra: { auto.commit.interval.ms: 10 }", rest), &broker);
+    running.until_count("out", 3);
+    running.until_committed(4);
+    let outcome = running.stop();
+    assert_eq!(outcome.failures, []);
+    assert_eq!(payloads(&broker, "out"), ["a", "retry-n:2", "b"]);
+    assert!(broker.commits("g").iter().all(|request| request.automatic), "no commit of ours");
+    assert_eq!(endings(&outcome).into_iter().collect::<Vec<_>>(), [("dropped(task)", 1), ("topic", 3)]);
+    assert_eq!(outcome.summary.ledger.outstanding, 0);
+}
+
+#[test]
+fn at_most_once_drops_a_refused_record_loudly_and_goes_on() {
+    let broker = broker(&["out"]);
+    produce(&broker, &["a", "b", "c"]);
+    let refusal = RowFault::Refused(kafka_error(Kind::Refused, "MSG_SIZE_TOO_LARGE"));
+    broker.faults().rows("out", When::nth(2), refusal);
+    let running = start(&flow("delivery: at_most_once", "process: [ { into_topic: out } ]\n"), &broker);
+    running.until_count("out", 2);
+    let outcome = running.stop();
+    assert_eq!(outcome.failures, []);
+    assert_eq!(payloads(&broker, "out"), ["a", "c"]);
+    assert_eq!(endings(&outcome).into_iter().collect::<Vec<_>>(), [("dropped(delivery)", 1), ("topic", 2)]);
+}
+
+/// A stream of so many records.
+struct Numbers(std::ops::Range<u64>);
+
+impl RecordStream for Numbers {
+    fn bind(&mut self, _waker: Waker) {}
+
+    fn pull(&mut self) -> Pulled {
+        match self.0.next() {
+            Some(n) => {
+                Pulled::Record { topic: 0, partition: (n % 3) as i32, record: Record::value(n.to_string()) }
+            }
+            None => Pulled::End,
+        }
+    }
+}
+
+fn at_end(timeout: Duration) -> Options {
+    Options { end: End::AtEndOfInput { timeout }, workers: 2 }
+}
+
+#[test]
+fn a_run_ends_by_itself_when_its_input_was_read_and_everything_is_resolved() {
+    let broker = MemoryBroker::new(system_clock());
+    broker.stream_topics(&[("in", 3)], Box::new(Numbers(0..5000)));
+    broker.create_topic("out", 1);
+    let rest = "plugins: { k: { component: '{guests}/probe-sink.wasm' } }
+process: [ { broadcast: [ [ { into_topic: out } ], [ { into_sink: k, flush: { records: 100000, interval: 1h } } ] ] } ]
+";
+    let outcome = start_with(&flow("", rest), &broker, at_end(Duration::from_secs(60))).ended();
+    assert_eq!(outcome.failures, []);
+    assert_eq!(endings(&outcome).into_iter().collect::<Vec<_>>(), [("sink", 5000), ("topic", 5000)]);
+    assert_eq!(payloads(&broker, "out").len(), 5000);
+    for partition in &outcome.summary.partitions {
+        assert_eq!(partition.committed, Some(partition.position));
+        assert_eq!(partition.outstanding, 0);
+    }
+}
+
+#[test]
+fn a_run_on_an_empty_input_ends_at_once() {
+    let broker = MemoryBroker::new(system_clock());
+    broker.stream_topics(&[("in", 3)], Box::new(Numbers(0..0)));
+    broker.create_topic("out", 1);
+    let outcome =
+        start_with(&flow("", "process: [ { into_topic: out } ]\n"), &broker, at_end(Duration::from_secs(60)))
+            .ended();
+    assert_eq!((outcome.status(), outcome.summary.ledger.registered), (0, 0));
+}
+
+#[test]
+fn what_is_not_resolved_in_time_after_the_end_is_listed_with_its_node() {
+    // With more input behind the row that waits, its end is never reached: that is told as well.
+    for batch in [500, 1] {
+        let broker = broker(&["out"]);
+        produce(&broker, &["a", "retry:for ever", "b"]);
+        let rest = "plugins: { s: { component: '{guests}/probe-step.wasm' } }\nprocess: [ { step: s }, { into_topic: out } ]\n";
+        let options = at_end(Duration::from_millis(300));
+        let outcome = start_with(&flow(&format!("batch_size: {batch}"), rest), &broker, options).ended();
+        assert_eq!(outcome.status(), 4);
+        let message = &outcome.failures[0].message;
+        let expected = if batch == 1 {
+            "no further input can be read, and 1 records"
+        } else {
+            "the input has ended, and 2 records"
+        };
+        for part in [expected, "process[0] (plugin s)", "in/0 offset 1"] {
+            assert!(message.contains(part), "{message}");
+        }
+        assert_eq!(committed(&broker), Some(1));
+    }
+}
