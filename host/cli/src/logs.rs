@@ -14,7 +14,7 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{EnvFilter, Registry};
 
-use crate::terminal;
+use crate::{hidden, terminal};
 use line::{Fields, Line};
 
 /// The variable that filters.
@@ -93,6 +93,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
             }
         }
         event.record(&mut fields);
+        fields.hide(|text| hidden::redact(text).into_owned());
         let metadata = event.metadata();
         let line = Line {
             at: SystemTime::now(),

@@ -8,6 +8,7 @@ mod args;
 mod check;
 mod dev;
 mod flow_file;
+mod hidden;
 mod inspect;
 mod logs;
 mod panics;

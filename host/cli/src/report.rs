@@ -3,7 +3,7 @@
 
 use loom_flow::{Compiled, HumanStyle, Issue, Severity};
 
-use crate::terminal;
+use crate::{hidden, terminal};
 
 /// What `check` prints for people: all issues with their lines and a count, or that there is none.
 pub fn human(compiled: &Compiled, name: &str) -> String {
@@ -46,7 +46,8 @@ pub fn unreadable(issue: &Issue) {
 /// Tells why nothing runs, where there is no place in the flow to point at.
 pub fn refusal(code: Option<&str>, message: &str) {
     if terminal::stderr_is_terminal() {
-        terminal::print_error(&error_line(code, message, terminal::stderr_takes_colour()));
+        let message = hidden::redact(message);
+        terminal::print_error(&error_line(code, &message, terminal::stderr_takes_colour()));
     } else {
         tracing::error!(code, "{message}");
     }

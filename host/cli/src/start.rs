@@ -11,10 +11,10 @@ use loom_runtime::{Assembled, AssemblyError, Outcome, Stop};
 
 use crate::answers::{ClientKeys, PluginFiles, ProcessEnvironment};
 use crate::args::ProcessArgs;
-use crate::flow_file;
 use crate::report;
 use crate::signals::Signals;
 use crate::status::Status;
+use crate::{flow_file, hidden};
 
 /// Why nothing ran.
 pub enum Refusal {
@@ -56,10 +56,12 @@ pub fn plan(path: &Path, mode: Mode) -> Result<Plan, Refusal> {
         }
     };
     let options = CompileOptions { mode, require_env: true, plugins: true };
-    let compiled = compile(&source, &ProcessEnvironment, &PluginFiles, &ClientKeys, options);
+    let mut compiled = compile(&source, &ProcessEnvironment, &PluginFiles, &ClientKeys, options);
     report::issues(&compiled);
     let blame = compiled.blame().map_or(Status::Flow, Status::from);
-    compiled.plan.ok_or(Refusal::Flow(blame))
+    let plan = compiled.plan.take();
+    hidden::remember(compiled);
+    plan.ok_or(Refusal::Flow(blame))
 }
 
 /// The engine that runs plugins.

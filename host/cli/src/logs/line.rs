@@ -25,6 +25,16 @@ impl Fields {
         }
     }
 
+    /// Hides secrets in what others said: the message, and the reason that a plugin or a client gives.
+    pub fn hide(&mut self, redact: impl Fn(&str) -> String) {
+        self.message = redact(&self.message);
+        for (name, value) in &mut self.others {
+            if let ("reason", Value::String(text)) = (*name, value) {
+                *text = redact(text);
+            }
+        }
+    }
+
     fn set(&mut self, name: &'static str, value: Value) {
         match self.others.iter_mut().find(|(known, _)| *known == name) {
             Some((_, old)) => *old = value,
