@@ -132,6 +132,9 @@ pub(super) fn producer(settings: &ProducerSettings) -> Result<Conf, KafkaError> 
     keys.set("partitioner", "murmur2_random");
     keys.set("linger.ms", 5);
     keys.set("batch.size", 1_000_000);
+    // The topic's limit decides what is too large, not the client's own, which is lower than a broker's default. Batches
+    // stay small all the same.
+    keys.set("message.max.bytes", 64 << 20);
     // A topic that is not there for a while (made again, metadata late) is waited for.
     keys.set("topic.metadata.propagation.max.ms", 60_000);
     if let Some(compression) = &settings.compression {
