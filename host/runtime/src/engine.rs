@@ -17,12 +17,14 @@ use crate::stop::{Bell, Stop};
 use crate::summary::Outcome;
 use crate::worker::{Next, Worker};
 
+/// Opens a worker's clients, on the worker's own thread.
+type Build = Box<dyn FnOnce(Box<dyn Clock>) -> Result<Worker, Failure> + Send>;
+
 /// One worker before its thread has it.
 pub(crate) struct Seed {
     pub bell: std::sync::Arc<Bell>,
     pub clock: Box<dyn Clock>,
-    /// Opens the clients, on the worker's own thread.
-    pub build: Box<dyn FnOnce(Box<dyn Clock>) -> Result<Worker, Failure> + Send>,
+    pub build: Build,
 }
 
 /// Runs all workers to their end.
@@ -73,7 +75,7 @@ fn drive(timely: &mut timely::worker::Worker, seed: Seed) -> Outcome {
     let activator = timely.dataflow::<u64, _, _>(|scope| {
         let mut activator = None;
         let _none = source::<u64, timely::container::CapacityContainerBuilder<Vec<()>>, _, _>(
-            scope.clone(),
+            scope,
             "flow",
             |capability, info| {
                 activator = Some(scope.activator_for(info.address));

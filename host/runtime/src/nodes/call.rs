@@ -34,13 +34,11 @@ pub(crate) struct PluginNode {
 /// What a call answered.
 struct Answers {
     answered: usize,
-    verdicts: Verdicts,
+    /// A step's.
+    changes: Changes,
+    /// A predicate's, by position.
+    yes: Option<Vec<bool>>,
     failures: Vec<RowFailure>,
-}
-
-enum Verdicts {
-    Changed(Changes),
-    Yes(Vec<bool>),
 }
 
 impl PluginNode {
@@ -83,7 +81,8 @@ impl PluginNode {
                 let answers = step.call_until(&rows.batch, &rows.ids, allowance);
                 Answers {
                     answered: answers.answered as usize,
-                    verdicts: Verdicts::Changed(answers.changes),
+                    changes: answers.changes,
+                    yes: None,
                     failures: answers.failures,
                 }
             }
@@ -91,7 +90,8 @@ impl PluginNode {
                 let answers = predicate.call_until(&rows.batch, &rows.ids, allowance);
                 Answers {
                     answered: answers.answered as usize,
-                    verdicts: Verdicts::Yes(answers.yes),
+                    changes: Changes::default(),
+                    yes: Some(answers.yes),
                     failures: answers.failures,
                 }
             }
@@ -153,16 +153,12 @@ impl Flow {
         let (yes, no) = (node.yes, node.no);
 
         // The changed batch has a row for each row of the call, at its position.
-        let changed = match &answers.verdicts {
-            Verdicts::Changed(changes) if !changes.is_empty() => {
-                Some(Arc::new(rows.batch.select(&rows.ids).with(changes.clone())))
-            }
-            _ => None,
-        };
+        let changed = (!answers.changes.is_empty())
+            .then(|| Arc::new(rows.batch.select(&rows.ids).with(answers.changes)));
         if answers.failures.is_empty() && answers.answered == rows.len() {
-            match answers.verdicts {
-                Verdicts::Changed(_) => self.run(yes, id, advanced(rows, changed)),
-                Verdicts::Yes(verdicts) => {
+            match answers.yes {
+                None => self.run(yes, id, advanced(rows, changed)),
+                Some(verdicts) => {
                     let (left, right) = rows.partition(|position, _| verdicts[position]);
                     self.run(yes, id, left);
                     self.run(no, id, right);
@@ -216,8 +212,8 @@ impl Flow {
                     failed.push(FailedRow { row, kind: kind(failure.cause), reason: failure.reason });
                 }
                 None => {
-                    let (to, set) = match &answers.verdicts {
-                        Verdicts::Yes(verdicts) if !verdicts[position] => (no, &mut refused),
+                    let (to, set) = match &answers.yes {
+                        Some(verdicts) if !verdicts[position] => (no, &mut refused),
                         _ => (yes, &mut passed),
                     };
                     let place = if changed.is_some() { position as u32 } else { row.id };

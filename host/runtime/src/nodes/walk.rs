@@ -78,16 +78,16 @@ impl Flow {
                 match key.clone() {
                     Some(key) => {
                         if let Some(rows) = self.rekey(id, &key, rows) {
-                            self.into_topic(output, stamp, rows);
+                            self.queue(output, stamp, rows);
                         }
                     }
-                    None => self.into_topic(output, stamp, rows),
+                    None => self.queue(output, stamp, rows),
                 }
             }
         }
     }
 
-    fn into_topic(&mut self, output: OutputId, stamp: Stamp, rows: RowSet) {
+    fn queue(&mut self, output: OutputId, stamp: Stamp, rows: RowSet) {
         // An error row carries the time of its failure: with the record's own, an old backlog's errors would be past the
         // topic's retention on arrival.
         let stamp = if rows.route.is_some() { Stamp::Now } else { stamp };
