@@ -4,5 +4,6 @@
 
 mod conformance;
 mod drills;
+mod flows;
 mod harness;
 mod passing;

@@ -15,7 +15,7 @@ use crate::answers::{Cause, RowFailure};
 use crate::fault::Fault;
 use crate::instance::{CallTime, Instance};
 use crate::limits::BATCH_ROWS;
-use crate::node::NodeContext;
+use crate::node::{Interrupt, NodeContext};
 use crate::plugin::{Plugin, StartError};
 
 /// Bytes of answers to one run of calls. Far above what a batch becomes, and below what a column can hold.
@@ -71,6 +71,8 @@ pub(crate) struct Slot<G> {
     batch_bytes: usize,
     /// Whether a batch that trapped fails as a whole, and no row of it is run again.
     pub(crate) fails_batches: bool,
+    /// What ends a run of calls early.
+    pub(crate) interrupt: Option<Interrupt>,
     live: Option<(Instance, G)>,
 }
 
@@ -84,6 +86,7 @@ impl<G: Guest> Slot<G> {
             batches: G::takes_batches(plugin),
             batch_bytes: limits.batch_bytes(),
             fails_batches: false,
+            interrupt: None,
             node,
             live: None,
         };
@@ -99,8 +102,8 @@ impl<G: Guest> Slot<G> {
         Ok((instance, guest))
     }
 
-    /// Calls the guest on all rows, or until so many rows in a row ended in a trap or time-out. How many rows have an
-    /// answer.
+    /// Calls the guest on all rows, or until so many rows in a row ended in a trap or time-out, or until it is
+    /// interrupted, after one call at least. How many rows have an answer.
     pub(crate) fn run(
         &mut self,
         batch: &Batch,
@@ -112,6 +115,9 @@ impl<G: Guest> Slot<G> {
         let mut run = Run { unstartable: None, streak: 0, allowance };
         let mut done = 0;
         while done < rows.len() {
+            if done > 0 && self.is_interrupted() {
+                return done;
+            }
             let left = &rows[done..];
             let count = if self.batches { batch_rows(batch, left, self.batch_bytes) } else { 1 };
             match self.attempt(&mut run, batch, &left[..count], answers) {
@@ -131,6 +137,9 @@ impl<G: Guest> Slot<G> {
                 }
                 Err(_) => {
                     for row in &left[..count] {
+                        if done > 0 && self.is_interrupted() {
+                            return done;
+                        }
                         done += 1;
                         match self.attempt(&mut run, batch, std::slice::from_ref(row), answers) {
                             Ok(()) => run.streak = 0,
@@ -145,6 +154,10 @@ impl<G: Guest> Slot<G> {
             }
         }
         done
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupt.as_ref().is_some_and(Interrupt::is_set)
     }
 
     fn attempt(

@@ -50,7 +50,7 @@ pub use facts::{Facts, FactsError, Roles, TRACKS, read_facts};
 pub use grants::{DirGrant, DirMode, GrantError, Grants};
 pub use host::{HostError, HostOptions, LoadError, PluginHost};
 pub use limits::Limits;
-pub use node::NodeContext;
+pub use node::{Interrupt, NodeContext};
 pub use plugin::{Plugin, PluginSpec, StartError};
 pub use predicate::PredicateNode;
 pub use sink::SinkInstance;

@@ -8,7 +8,7 @@ use crate::calls::{Answers, Failures, Guest, Slot, checked_failures};
 use crate::fault::Fault;
 use crate::instance::{CallTime, Instance, role_missing};
 use crate::lower::Crossing;
-use crate::node::NodeContext;
+use crate::node::{Interrupt, NodeContext};
 use crate::plain::{headers, message, names};
 use crate::plugin::{Plugin, StartError};
 
@@ -22,6 +22,13 @@ impl PredicateNode {
     /// Instantiates the plugin and configures it.
     pub fn new(plugin: &Plugin, context: NodeContext) -> Result<PredicateNode, StartError> {
         Ok(PredicateNode { slot: Slot::new(plugin, context)? })
+    }
+
+    /// The same, ending a run of calls early when this is set: the rows from `answered` on were not tried then.
+    #[must_use]
+    pub fn interrupted_by(mut self, interrupt: Interrupt) -> Self {
+        self.slot.interrupt = Some(interrupt);
+        self
     }
 
     /// Asks the predicate about these rows of a batch, in this order. As [`StepNode::call`](crate::StepNode::call).

@@ -11,7 +11,7 @@ use crate::changes::{Assembler, checked};
 use crate::fault::Fault;
 use crate::instance::{CallTime, Instance, role_missing};
 use crate::lower::Crossing;
-use crate::node::NodeContext;
+use crate::node::{Interrupt, NodeContext};
 use crate::plain::{headers, message, names};
 use crate::plugin::{Plugin, StartError};
 
@@ -32,6 +32,13 @@ impl StepNode {
     #[must_use]
     pub fn failing_batches(mut self) -> Self {
         self.slot.fails_batches = true;
+        self
+    }
+
+    /// The same, ending a run of calls early when this is set: the rows from `answered` on were not tried then.
+    #[must_use]
+    pub fn interrupted_by(mut self, interrupt: Interrupt) -> Self {
+        self.slot.interrupt = Some(interrupt);
         self
     }
 

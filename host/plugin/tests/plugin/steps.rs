@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loom_plugin::{Cause, RowFailure, StepNode};
+use loom_plugin::{Cause, Interrupt, RowFailure, StepNode};
 use loom_types::{Batch, BatchBuilder, RecordOffset, RecordRef};
 use serde_json::{Value, json};
 
@@ -226,4 +226,17 @@ fn columns_that_break_the_contract_are_the_rows_failures() {
     let batch = payloads((0..20).map(|row| format!("{row}")));
     let answers = step("probe-column-step", json!({"bad_columns": "validity"})).call(&batch, &all(&batch));
     assert_eq!(answers.answered, 20);
+}
+
+#[test]
+fn an_interrupted_run_of_calls_ends_after_the_call_under_way_and_says_how_far_it_came() {
+    let batch = payloads((0..600).map(|row| format!("set:{row}")));
+    for (name, answered) in [("probe-step", 1), ("probe-column-step", 512)] {
+        let mut step = step(name, Value::Null).interrupted_by(Interrupt::new(|| true));
+        let answers = step.call(&batch, &all(&batch));
+        assert_eq!(answers.answered, answered, "{name}");
+        assert_eq!(answers.failures, [], "{name}");
+        let rows: Vec<u32> = (answered..600).collect();
+        assert_eq!(step.call(&batch, &rows[..1]).answered, 1, "{name}: a run makes one call at least");
+    }
 }
