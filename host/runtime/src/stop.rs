@@ -1,10 +1,12 @@
 //! The request to stop, and the wake-ups of workers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
+use std::time::{Duration, Instant};
 
 use loom_kafka::Waker;
+use loom_plugin::Interrupt;
 
 /// Asks every worker to stop gracefully. Cloning gives another handle to the same request.
 #[derive(Clone, Default)]
@@ -15,6 +17,7 @@ pub struct Stop {
 #[derive(Default)]
 struct Shared {
     requested: AtomicBool,
+    since: OnceLock<Instant>,
     bells: Mutex<Vec<Arc<Bell>>>,
 }
 
@@ -28,6 +31,7 @@ impl Stop {
     /// Asks for the graceful stop: intake ends, what is in flight is written, offsets are committed. Callable from any
     /// thread, any number of times.
     pub fn request(&self) {
+        self.shared.since.get_or_init(Instant::now);
         self.shared.requested.store(true, Ordering::Release);
         for bell in self.shared.bells.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             bell.ring();
@@ -38,6 +42,20 @@ impl Stop {
     #[must_use]
     pub fn is_requested(&self) -> bool {
         self.shared.requested.load(Ordering::Acquire)
+    }
+
+    /// How long ago the stop was asked for; zero when it was not.
+    pub(crate) fn requested_for(&self) -> Duration {
+        self.shared.since.get().map_or(Duration::ZERO, Instant::elapsed)
+    }
+
+    /// Ends calls of plugins that are still under way so long after the request.
+    pub(crate) fn interrupt(&self, grace: Duration) -> Interrupt {
+        let shared = self.shared.clone();
+        Interrupt::new(move || {
+            shared.requested.load(Ordering::Acquire)
+                && shared.since.get().is_some_and(|since| since.elapsed() >= grace)
+        })
     }
 
     /// A bell that rings at the request too.

@@ -81,6 +81,8 @@ pub struct Summary {
     pub ledger: Ledger,
     /// By topic and partition.
     pub partitions: Vec<PartitionSummary>,
+    /// Where rows waited when the stop began, with how many: nodes that were held, sinks, outputs.
+    pub held: Vec<(String, usize)>,
     /// All workers' counts.
     pub counters: Counters,
     /// Tokens dropped without a verdict: always 0, or a bug.
@@ -107,6 +109,7 @@ impl Outcome {
         self.failures.extend(other.failures);
         self.summary.ledger.add(&other.summary.ledger);
         self.summary.counters.add(&other.summary.counters);
+        self.summary.held.extend(other.summary.held);
         self.summary.partitions.extend(other.summary.partitions);
         self.summary.partitions.sort_by(|one, two| one.partition.cmp(&two.partition));
         self.summary.lost_tokens = other.summary.lost_tokens;
@@ -175,6 +178,7 @@ impl Summary {
             flushes = self.counters.flushes,
             violations = self.counters.violations,
             lost_tokens = self.lost_tokens,
+            held = %json!(self.held),
             errors = %json!(errors),
             offsets = %self.offsets(),
             ledger = %self.ledger(),

@@ -56,9 +56,10 @@ pub fn assemble(
     let start = Instant::now();
     let options = Options { workers: options.workers.max(1), ..options };
     let loaded = plugins::load(&plan, plugins)?;
+    let interrupt = stop.interrupt(crate::worker::call_grace(plan.runtime.shutdown_timeout));
     let mut graphs = Vec::new();
     for worker in 0..options.workers {
-        let graph = lower(&plan, &loaded, WorkerIndex(worker as u32));
+        let graph = lower(&plan, &loaded, WorkerIndex(worker as u32), &interrupt);
         graphs
             .push(graph.map_err(|refusals| refusals.into_iter().map(plugins::refused).collect::<Vec<_>>())?);
     }
@@ -153,6 +154,7 @@ impl Ground {
             now: Moment::START,
             wall_ms: 0,
             random: 0.0,
+            interrupt: self.stop.interrupt(crate::worker::call_grace(plan.runtime.shutdown_timeout)),
             failures: Vec::new(),
             named: false,
             env: plan.env.clone(),

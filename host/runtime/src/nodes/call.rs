@@ -23,6 +23,8 @@ pub(crate) enum Caller {
 pub(crate) struct PluginNode {
     pub plugin: Plugin,
     pub caller: Caller,
+    /// Names the node in log lines.
+    pub span: tracing::Span,
     /// Where rows go that got through, or that the predicate says yes to.
     pub yes: Target,
     /// Where rows go that the predicate says no to.
@@ -149,6 +151,7 @@ impl Flow {
     fn call(&mut self, id: NodeId, rows: RowSet, attempt: u32, backoff: Backoff) {
         let (now, random) = (self.shared.now, self.shared.random);
         let node = self.plugin_node(id);
+        let in_node = node.span.clone().entered();
         let answers = node.call(&rows, now);
         let (yes, no) = (node.yes, node.no);
 
@@ -156,6 +159,7 @@ impl Flow {
         let changed = (!answers.changes.is_empty())
             .then(|| Arc::new(rows.batch.select(&rows.ids).with(answers.changes)));
         if answers.failures.is_empty() && answers.answered == rows.len() {
+            drop(in_node);
             match answers.yes {
                 None => self.run(yes, id, advanced(rows, changed)),
                 Some(verdicts) => {
@@ -181,7 +185,7 @@ impl Flow {
             let row = Row { batch: batch.clone(), id: row, token, route, attempts: attempt };
             let lanes = &mut node_of(&mut self.nodes[id.0].op).lanes;
             if position >= answers.answered {
-                // The breaker opened before its turn.
+                // The breaker opened before its turn, or a stop would not wait for it.
                 let row = Row { attempts: attempt - 1, ..row };
                 lanes.open(partition, now, retry_backoff()).rows.push_back(Late::Again(row));
                 continue;
@@ -226,6 +230,7 @@ impl Flow {
                 }
             }
         }
+        drop(in_node);
         self.shared.counters.retries += retried;
         self.failed(id, failed);
         self.run(yes, id, passed);
@@ -243,6 +248,10 @@ impl Flow {
                 Permit::Probe => true,
                 Permit::Rows { .. } => false,
             };
+            if self.shared.interrupt.is_set() {
+                return;
+            }
+            let node = self.plugin_node(id);
             let Some((partition, lane)) = node.lanes.take_due(now) else { return };
             self.try_lane(id, partition, lane, probe);
         }

@@ -9,7 +9,7 @@ use loom_flow::plan::{
     Fork, NodeKind, NodePlan, OnTrap, PluginId, Predicate, ProcessPlan, RouteId, Timestamp,
 };
 use loom_kafka::Stamp;
-use loom_plugin::{Breaker, NodeContext, Plugin, PredicateNode, StartError, StepNode};
+use loom_plugin::{Breaker, Interrupt, NodeContext, Plugin, PredicateNode, StartError, StepNode};
 use loom_types::{Ending, ErrorKind, WorkerIndex};
 
 use super::call::{Caller, PluginNode};
@@ -27,11 +27,17 @@ pub(crate) struct Refusal {
 }
 
 /// Builds one worker's nodes; every refusal is reported.
-pub(crate) fn lower(plan: &Plan, plugins: &Loaded, worker: WorkerIndex) -> Result<Graph, Vec<Refusal>> {
+pub(crate) fn lower(
+    plan: &Plan,
+    plugins: &Loaded,
+    worker: WorkerIndex,
+    interrupt: &Interrupt,
+) -> Result<Graph, Vec<Refusal>> {
     let mut lowering = Lowering {
         plan,
         plugins,
         worker,
+        interrupt,
         nodes: Vec::new(),
         outputs: OutputTable::default(),
         endings: vec![Ending::Topic],
@@ -51,6 +57,7 @@ struct Lowering<'a> {
     plan: &'a Plan,
     plugins: &'a Loaded,
     worker: WorkerIndex,
+    interrupt: &'a Interrupt,
     nodes: Vec<Node>,
     outputs: OutputTable,
     /// How rows of the process under way end at a topic.
@@ -122,10 +129,12 @@ impl Lowering<'_> {
         next: Target,
     ) -> Target {
         let (loaded, context) = self.context(node, plugin, timeout);
+        let span = span(&context);
         match StepNode::new(&loaded, context) {
             Ok(step) => {
+                let step = step.interrupted_by(self.interrupt.clone());
                 let step = if on_trap == OnTrap::FailBatch { step.failing_batches() } else { step };
-                let op = self.plugin(plugin, loaded, Caller::Step(step), next, next);
+                let op = self.plugin(plugin, loaded, Caller::Step(step), span, next, next);
                 self.push(node, op)
             }
             Err(error) => self.refuse(node, error),
@@ -137,9 +146,11 @@ impl Lowering<'_> {
             Predicate::Expr(expr) => self.push(node, Op::Test { expr: expr.clone(), yes, no }),
             Predicate::Plugin(plugin) => {
                 let (loaded, context) = self.context(node, *plugin, None);
+                let span = span(&context);
                 match PredicateNode::new(&loaded, context) {
-                    Ok(caller) => {
-                        let op = self.plugin(*plugin, loaded, Caller::Predicate(caller), yes, no);
+                    Ok(predicate) => {
+                        let caller = Caller::Predicate(predicate.interrupted_by(self.interrupt.clone()));
+                        let op = self.plugin(*plugin, loaded, caller, span, yes, no);
                         self.push(node, op)
                     }
                     Err(error) => self.refuse(node, error),
@@ -148,9 +159,17 @@ impl Lowering<'_> {
         }
     }
 
-    fn plugin(&self, id: PluginId, plugin: Plugin, caller: Caller, yes: Target, no: Target) -> Op {
+    fn plugin(
+        &self,
+        id: PluginId,
+        plugin: Plugin,
+        caller: Caller,
+        span: tracing::Span,
+        yes: Target,
+        no: Target,
+    ) -> Op {
         let breaker = Breaker::new(self.plan.plugins[id.0].breaker);
-        Op::Plugin(Box::new(PluginNode { plugin, caller, yes, no, lanes: Lanes::default(), breaker }))
+        Op::Plugin(Box::new(PluginNode { plugin, caller, span, yes, no, lanes: Lanes::default(), breaker }))
     }
 
     fn context(&self, node: &NodePlan, plugin: PluginId, timeout: Option<Duration>) -> (Plugin, NodeContext) {
@@ -173,6 +192,17 @@ impl Lowering<'_> {
         self.refusals.push(Refusal { node: node.path.clone(), error });
         Target::End(Ending::Drained)
     }
+}
+
+/// What log lines of a plugin's node say of where they come from.
+pub(super) fn span(context: &NodeContext) -> tracing::Span {
+    tracing::error_span!(
+        "node",
+        flow = &*context.flow,
+        worker = context.worker,
+        node = &*context.node,
+        plugin = &*context.plugin
+    )
 }
 
 /// The kinds of errors that may enter a route.

@@ -19,6 +19,7 @@ use loom_flow::Plan;
 use loom_flow::expr::{Expr, PayloadCache};
 use loom_flow::plan::{OutputId, RouteId};
 use loom_kafka::Stamp;
+use loom_plugin::Interrupt;
 use loom_types::{Ending, ErrorKind, Moment, WorkerIndex};
 
 use crate::failure::Failure;
@@ -93,6 +94,8 @@ pub(crate) struct Shared {
     pub wall_ms: i64,
     /// A seed for this step's jitter, in 0..1.
     pub random: f64,
+    /// Set when a stop must not wait for more calls of plugins.
+    pub interrupt: Interrupt,
     /// What stops the flow; the first is what happened first.
     pub failures: Vec<Failure>,
     /// A record that stops the flow was named: of those behind it, most fail for the same reason.

@@ -4,6 +4,7 @@ use loom_flow::plan::FlushBounds;
 use loom_plugin::{CallFailure, NodeContext, Plugin, SinkInstance, StartError, Verdict};
 use loom_types::{Batch, Ending, Moment};
 
+use super::lower::span;
 use super::sink::{Sink, SinkBounds, SinkCalls, SinkEvent};
 use super::{Flow, NodeId, Op};
 use crate::rows::{RowSet, ending};
@@ -14,6 +15,8 @@ const WRITE_BYTES: u64 = 1 << 20;
 /// A sink component at a node.
 pub(crate) struct SinkNode {
     plugin: Plugin,
+    /// Names the node in log lines.
+    span: tracing::Span,
     pub sink: Sink,
 }
 
@@ -52,6 +55,7 @@ impl SinkNode {
         context: NodeContext,
         bounds: FlushBounds,
     ) -> Result<SinkNode, StartError> {
+        let span = span(&context);
         let first = Instance(SinkInstance::new(plugin, context.clone())?);
         let bounds = SinkBounds {
             flush: bounds,
@@ -64,7 +68,7 @@ impl SinkNode {
             Ok(Box::new(Instance(instance)))
         };
         let sink = Sink::new(Box::new(first), Box::new(make), bounds);
-        Ok(SinkNode { plugin: plugin.clone(), sink })
+        Ok(SinkNode { plugin: plugin.clone(), span, sink })
     }
 
     /// The plugin's name and digest.
@@ -82,7 +86,7 @@ impl Flow {
         let (now, random) = (self.shared.now, self.shared.random);
         let Op::Sink(node) = &mut self.nodes[id.0].op else { unreachable!("only sink nodes are asked") };
         let mut events = Vec::new();
-        act(&mut node.sink, now, random, &mut events);
+        node.span.in_scope(|| act(&mut node.sink, now, random, &mut events));
         let mut failed = Vec::new();
         for event in events {
             match event {

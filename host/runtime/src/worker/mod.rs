@@ -21,7 +21,7 @@ use crate::stop::Stop;
 use crate::summary::{Outcome, PartitionSummary, Summary, Unresolved};
 use crate::{End, Options};
 
-pub(crate) use stopping::Phase;
+pub(crate) use stopping::{Phase, call_grace};
 
 /// When a worker wants its next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +73,8 @@ pub(crate) struct Worker {
     pub woken: bool,
     /// When all partitions were last looked at, wake-up or not.
     pub last_look: Moment,
+    /// Where rows waited when the stop began, with how many.
+    pub held: Vec<(String, usize)>,
     /// The nodes that may have something due: those of plugins and sinks.
     pub busy: Vec<NodeId>,
     /// Error messages of clients that were logged, with the moment.
@@ -116,6 +118,7 @@ impl Worker {
             input_ended: None,
             woken: true,
             last_look: Moment::START,
+            held: Vec::new(),
             busy,
             last_client_error: None,
         }
@@ -274,6 +277,7 @@ impl Worker {
             flow: shared.plan.name.clone(),
             ledger: shared.accounts.ledger(),
             partitions: partitions.collect(),
+            held: std::mem::take(&mut self.held),
             counters,
             lost_tokens: lost_tokens(),
         };

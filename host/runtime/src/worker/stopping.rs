@@ -14,6 +14,32 @@ use crate::nodes::Op;
 /// The part of the shutdown's time-out that belongs to the final commit.
 const COMMIT_SHARE: Duration = Duration::from_secs(3);
 
+/// The part that belongs to the release of clients whose broker does not answer.
+const RELEASE_SHARE: Duration = Duration::from_secs(2);
+
+/// How a shutdown's time-out is divided; each counts from the request.
+struct Times {
+    /// When calls of plugins that are still under way are ended.
+    interrupted: Duration,
+    /// When what is not written is given up.
+    drained: Duration,
+    /// When the final commit is given up.
+    committed: Duration,
+}
+
+impl Times {
+    fn of(timeout: Duration) -> Times {
+        let committed = timeout - RELEASE_SHARE.min(timeout / 4);
+        let drained = committed - COMMIT_SHARE.min(committed / 2);
+        Times { interrupted: drained / 2, drained, committed }
+    }
+}
+
+/// How long after the request to stop calls of plugins may go on.
+pub(crate) fn call_grace(shutdown_timeout: Duration) -> Duration {
+    Times::of(shutdown_timeout).interrupted
+}
+
 /// Between two attempts of a final commit that could not be sent or was refused for a passing reason.
 const COMMIT_RETRY: Duration = Duration::from_millis(100);
 
@@ -89,9 +115,14 @@ impl Worker {
             // Half a flow is not a flow: the other workers stop too, while this one drains.
             self.stop.request();
         }
-        let timeout = self.flow.shared.plan.runtime.shutdown_timeout;
-        let share = COMMIT_SHARE.min(timeout / 2);
-        self.phase = Phase::Draining { until: now + (timeout - share), deadline: now + timeout };
+        let times = Times::of(self.flow.shared.plan.runtime.shutdown_timeout);
+        // The time runs from the request, also while a call of a plugin kept the worker from seeing it.
+        let late = self.stop.requested_for();
+        self.phase = Phase::Draining {
+            until: now + times.drained.saturating_sub(late),
+            deadline: now + times.committed.saturating_sub(late),
+        };
+        self.held = self.flow.waiting();
         for at in 0..self.busy.len() {
             let id = self.busy[at];
             match &mut self.flow.nodes[id.0].op {

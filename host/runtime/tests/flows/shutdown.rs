@@ -1,7 +1,9 @@
 //! How a run ends: what is in flight is written, the last offsets are committed, and everything is closed.
 
+use std::time::{Duration, Instant};
+
 use loom_kafka::Kind;
-use loom_kafka::memory::{Call, CommitFault, When};
+use loom_kafka::memory::{Call, CommitFault, Record, When};
 
 use crate::harness::{
     broker, commit_history, committed, flow, in0, kafka_error, payloads, produce, set_committed, start,
@@ -149,4 +151,27 @@ fn a_failure_on_one_worker_stops_the_others_gracefully() {
     assert_eq!(outcome.status(), 4);
     assert_eq!(outcome.failures.len(), 1);
     assert_eq!(broker.view(|view| (view.readers(), view.writers())), (0, 0));
+}
+
+#[test]
+fn a_stop_does_not_wait_for_a_batch_of_slow_rows() {
+    let broker = broker(&["out"]);
+    for n in 0..500 {
+        broker.produce("in", 0, Record::value(n.to_string()));
+    }
+    let rest = "runtime: { shutdown_timeout: 4s }
+plugins: { s: { component: '{guests}/probe-step.wasm', limits: { timeout: 10s }, config: { command: 'sleep:100' } } }
+process: [ { step: s }, { into_topic: out } ]
+";
+    let running = start(&flow("", rest), &broker);
+    running.until("records are taken", |view| view.calls(Call::Take) > 0);
+    let begun = Instant::now();
+    let outcome = running.stop();
+    // All rows together would take 50 s; the bound leaves room for a busy machine.
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert_eq!(outcome.failures, []);
+    let held = &outcome.summary.held;
+    assert!(held.iter().any(|(place, rows)| place.contains("process[0]") && *rows > 0), "{held:?}");
+    let written = broker.records("out").len() as i64;
+    assert_eq!(committed(&broker), Some(written), "what was written is committed, the rest is not");
 }

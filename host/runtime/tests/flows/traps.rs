@@ -39,7 +39,7 @@ fn a_step_that_loops_or_sleeps_is_a_task_error_that_names_its_limit_and_the_flow
     for component in ["probe-step", "probe-column-step"] {
         let broker = broker(&["out", "t"]);
         produce(&broker, &["a", "loop", "b", "sleep", "c"]);
-        let running = start(&flow("", &through(component, ", timeout: 60ms")), &broker);
+        let running = start(&flow("", &through(component, ", timeout: 150ms")), &broker);
         running.until_committed(5);
         running.stop();
         assert_eq!(payloads(&broker, "out"), ["a", "b", "c"], "{component}");
@@ -53,7 +53,7 @@ fn a_step_that_loops_or_sleeps_is_a_task_error_that_names_its_limit_and_the_flow
                 (&"in".into(), &0.into(), &offset.into())
             );
             let reason = envelope["reason"].as_str().unwrap();
-            assert!(reason.contains("limit of 6"), "{reason}");
+            assert!(reason.contains("limit of 15"), "{reason}");
         }
     }
 }

@@ -12,11 +12,12 @@
 //!   delivery errors.
 //! - While rows are written one by one, and while the sink cannot be started, new rows wait in the queue.
 //!
-//! What waits and when is decided here; `calls.rs` makes the calls and books their outcome.
+//! What is called when is decided here; `calls.rs` makes the calls and books their outcome, `waiting.rs` keeps what waits.
 
 mod calls;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use std::collections::VecDeque;
 
@@ -207,27 +208,6 @@ impl Sink {
         self.flush_asked = self.unflushed.oldest.is_some();
     }
 
-    /// At a stop: rows that wait for another attempt are given up, a flush that waits is tried once more.
-    pub(crate) fn hurry(&mut self) {
-        self.lanes.drain().for_each(|row| row.token.give_up());
-        self.wait = None;
-        self.ask_flush();
-    }
-
-    /// While stopping: what asks to be tried again is not waited for.
-    pub(crate) fn abandon_back_offs(&mut self) {
-        self.lanes.drain().for_each(|row| row.token.give_up());
-        if self.wait.is_some() {
-            self.abandon_waiting();
-        }
-    }
-
-    fn abandon_waiting(&mut self) {
-        self.lanes.drain().for_each(|row| row.token.give_up());
-        self.queue.drain(..).for_each(|row| row.token.give_up());
-        self.alone.drain(..).for_each(|open| open.row.token.give_up());
-    }
-
     /// Whether the sink holds no row.
     pub(crate) fn is_quiet(&self) -> bool {
         self.table.is_empty() && self.queue.is_empty() && self.alone.is_empty() && self.lanes.is_empty()
@@ -370,52 +350,6 @@ impl Sink {
                 }
             }
         }
-    }
-
-    /// Has rows written again one by one, in their order.
-    fn again_alone(&mut self, rows: Vec<Open>, call: &str, reason: &str) {
-        tracing::warn!(
-            rows = rows.len(),
-            call,
-            reason,
-            "a sink failed, its rows are written again one by one"
-        );
-        self.alone.extend(rows);
-        self.alone.make_contiguous().sort_by_key(|open| open.order);
-    }
-
-    /// Has rows wait, each partition's in order behind the first of them.
-    fn park(&mut self, rows: Vec<Open>, reason: &str, backoff: Backoff, now: Moment) {
-        for open in rows {
-            let partition = open.row.partition();
-            let mut backoff = backoff.clone();
-            let mut due = now;
-            if !self.lanes.holds(partition) {
-                let wait = backoff.failed(self.random);
-                due = now + wait;
-                let source = open.row.batch.source(open.row.id);
-                tracing::warn!(
-                    topic = &**source.topic,
-                    partition = source.partition,
-                    offset = source.offset.0,
-                    attempt = open.row.attempts,
-                    wait_ms = wait.as_millis() as u64,
-                    reason,
-                    "the sink asks to be tried again, the partition waits"
-                );
-            }
-            self.lanes.open(partition, due, backoff).rows.push_back(Late::Again(open.row));
-        }
-    }
-
-    fn wait_for(&mut self, reason: &str, now: Moment) {
-        let wait = self.wait_backoff.failed(self.random);
-        tracing::warn!(
-            wait_ms = wait.as_millis() as u64,
-            reason,
-            "the sink asks to be tried again, it waits"
-        );
-        self.wait = Some(now + wait);
     }
 }
 
