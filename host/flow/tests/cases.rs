@@ -432,3 +432,18 @@ fn a_bare_boolean_is_an_expression() {
         assert!(errors(&check(&around(&format!("[ {{ filter: {text} }}, drain ]")))).is_empty(), "{text}");
     }
 }
+
+#[test]
+fn a_folder_is_granted_at_an_absolute_path_of_its_own() {
+    let text = |dirs: &str| {
+        format!(
+            "name: f\nkafka: {{ consumer: {{ brokers: [b], group_id: g, topics: [in], delivery: at_least_once }} }}\nplugins: {{ s: \
+             {{ component: step.wasm, allow: {{ dirs: [{dirs}] }} }} }}\nprocess: [ {{ step: s }}, drain ]\nerrors: {{ default: [ drain ] }}\n"
+        )
+    };
+    assert_eq!(errors(&check(&text("{ host: a, guest: /a }, { host: a, guest: /b }"))), [""; 0]);
+    let twice = check(&text("{ host: a, guest: /r }, { host: b, guest: /r }"));
+    assert_eq!(errors(&twice), ["VALUE_INVALID plugins.s.allow.dirs[1].guest"]);
+    let relative = check(&text("{ host: a, guest: rel }"));
+    assert_eq!(errors(&relative), ["VALUE_INVALID plugins.s.allow.dirs[0].guest"]);
+}

@@ -3,6 +3,7 @@
 
 mod error;
 
+use std::io;
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
@@ -125,9 +126,25 @@ pub struct Facts {
 
 /// Reads what a component's file says of it. Function bodies are not looked at.
 pub fn read_facts(path: &Path) -> Result<Facts, FactsError> {
-    let bytes =
-        std::fs::read(path).map_err(|source| FactsError::Unreadable { file: path.to_owned(), source })?;
-    facts_of(path, &bytes)
+    facts_of(path, &read_file(path)?)
+}
+
+/// The largest file that is read for a component: many times what the largest language runtimes come to.
+const FILE_BYTES: u64 = 512 << 20;
+
+/// A component's bytes. Only a regular file of a sensible size is read: a device would have no end.
+pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, FactsError> {
+    let read = || {
+        let about = std::fs::metadata(path)?;
+        if !about.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        }
+        if about.len() > FILE_BYTES {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "larger than 512 MiB"));
+        }
+        std::fs::read(path)
+    };
+    read().map_err(|source| FactsError::Unreadable { file: path.to_owned(), source })
 }
 
 /// The facts of a file that was read.

@@ -8,7 +8,7 @@ use wasmtime::Engine;
 use wasmtime::component::{Component, Linker};
 
 use crate::cache::{Cache, CacheDir};
-use crate::facts::{FactsError, facts_of};
+use crate::facts::{FactsError, facts_of, read_file};
 use crate::grants::GrantError;
 use crate::network::Refusals;
 use crate::plugin::{Exports, Loaded, Plugin, PluginSpec};
@@ -138,8 +138,7 @@ impl PluginHost {
     pub fn load(&self, spec: &PluginSpec) -> Result<Plugin, LoadError> {
         let plugin = || spec.name.clone();
         let facts_error = |source| LoadError::Facts { plugin: plugin(), source };
-        let bytes = std::fs::read(&spec.path)
-            .map_err(|source| facts_error(FactsError::Unreadable { file: spec.path.clone(), source }))?;
+        let bytes = read_file(&spec.path).map_err(facts_error)?;
         let facts = facts_of(&spec.path, &bytes).map_err(facts_error)?;
         if let Some(pinned) = &spec.digest {
             let expected = pinned.strip_prefix("sha256:").unwrap_or(pinned).to_ascii_lowercase();

@@ -140,7 +140,15 @@ fn allow(cx: &mut Cx<'_>, field: &Field<'_>) -> Allow {
         }
     }
     if let Some(list) = fields.take("dirs").and_then(|field| items(cx, &field, "folders")) {
-        allow.dirs = list.iter().filter_map(|item| dir(cx, item)).collect();
+        for item in &list {
+            let Some((dir, place)) = dir(cx, item) else { continue };
+            if allow.dirs.iter().any(|other| other.guest == dir.guest) {
+                let message =
+                    format!("`{}` is granted twice; the plugin sees one folder at a path", dir.guest);
+                cx.error(&place, Code::ValueInvalid, message);
+            }
+            allow.dirs.push(dir);
+        }
     }
     let what = format!("`{}`", field.path);
     fields.finish(cx, &what);
@@ -164,15 +172,25 @@ fn granted_variable(cx: &mut Cx<'_>, item: &Field<'_>) -> Option<(String, Secret
     Some((text.value, Secret(value)))
 }
 
-fn dir(cx: &mut Cx<'_>, item: &Field<'_>) -> Option<AllowedDir> {
+/// A granted folder, and where its path in the plugin stands.
+fn dir(cx: &mut Cx<'_>, item: &Field<'_>) -> Option<(AllowedDir, Place)> {
     let mut fields = Fields::of(cx, item)?;
     let host = fields.need(cx, "host").and_then(|field| name(cx, &field));
     let guest = fields.need(cx, "guest").and_then(|field| name(cx, &field));
     let mode = fields.take("mode").map(|field| word(cx, &field, &[("ro", false), ("rw", true)]));
     fields.finish(cx, "a granted folder");
-    Some(AllowedDir {
-        host: cx.dir.join(host?.value),
-        guest: guest?.value,
+    let (host, guest) = (host?, guest?);
+    if !guest.open && !guest.value.starts_with('/') {
+        let message = format!(
+            "`{}` is no absolute path; the plugin sees the folder at a path such as `/data`",
+            guest.shown
+        );
+        cx.error(&guest.place, Code::ValueInvalid, message);
+    }
+    let dir = AllowedDir {
+        host: cx.dir.join(host.value),
+        guest: guest.value,
         writable: mode.flatten().is_some_and(|at| at.value),
-    })
+    };
+    Some((dir, guest.place))
 }

@@ -262,3 +262,9 @@ fn a_stack_that_overflows_names_its_limit() {
         StepNode::new(&load(&PluginSpec { path, ..spec("nop-step", Value::Null) }), node()).unwrap_err();
     assert_eq!(error.to_string(), "plugin p failed in configure: it used more than its stack of 1 MiB");
 }
+
+#[test]
+fn a_file_without_an_end_is_not_read() {
+    let error = read_facts(std::path::Path::new("/dev/zero")).unwrap_err();
+    assert!(error.to_string().contains("not a regular file"), "{error}");
+}

@@ -75,6 +75,14 @@ impl Assembled {
     pub fn run(self) -> Outcome {
         let workers = self.graphs.len();
         let total = self.positions.len();
+        tracing::info!(
+            flow = &*self.plan.name,
+            workers,
+            partitions = total,
+            topics = self.plan.consumer.topics.join(", "),
+            group = self.plan.consumer.group_id,
+            "running"
+        );
         let mut shares: Vec<Vec<Position>> = (0..workers).map(|_| Vec::new()).collect();
         for (index, position) in self.positions.into_iter().enumerate() {
             shares[index % workers].push(position);

@@ -100,6 +100,9 @@ pub(super) fn look_up(
     let mut refuse = |topic: &str, role: String, error: &KafkaError| {
         let known =
             known.get_or_insert_with(|| broker.topic_names(Duration::from_secs(5)).unwrap_or_default());
+        // To write to what the flow reads would be a loop.
+        let inputs = &plan.consumer.topics;
+        let known = known.iter().filter(|name| !inputs.iter().any(|input| **input == ***name));
         errors.push(missing(topic, &role, error, known));
     };
     let mut partitions = Vec::new();
@@ -115,7 +118,12 @@ pub(super) fn look_up(
     }
     for (output, info) in plan.outputs.iter().zip(&written) {
         if let Err(error) = info {
-            refuse(&output.topic, format!("topic of output `{}`", output.name), error);
+            let role = if *output.topic == *output.name {
+                "output topic".to_owned()
+            } else {
+                format!("topic of output `{}`,", output.name)
+            };
+            refuse(&output.topic, role, error);
         }
     }
     if errors.is_empty() { Ok(partitions) } else { Err(errors) }
@@ -134,14 +142,18 @@ fn settled(infos: Infos) -> Result<Infos, KafkaError> {
     }
 }
 
-fn missing(topic: &str, role: &str, error: &KafkaError, known: &[String]) -> AssemblyError {
+fn missing<'a>(
+    topic: &str,
+    role: &str,
+    error: &KafkaError,
+    known: impl Iterator<Item = &'a String>,
+) -> AssemblyError {
     if error.kind != Kind::UnknownTopic {
         return AssemblyError::failed(format!("{role} {topic} cannot be used: {error}"));
     }
     let mut near: Vec<(f64, &String)> = known
-        .iter()
-        .map(|name| (strsim::jaro_winkler(topic, name), name))
-        .filter(|(score, _)| *score > 0.8)
+        .map(|name| (strsim::normalized_damerau_levenshtein(topic, name), name))
+        .filter(|(score, _)| *score > 0.75)
         .collect();
     near.sort_by(|one, two| two.0.total_cmp(&one.0));
     let near: Vec<&str> = near.iter().take(3).map(|(_, name)| name.as_str()).collect();
