@@ -174,7 +174,9 @@ fn gaps_and_tombstones_of_a_compacted_topic_are_never_waited_on() -> Result<()> 
 #[test]
 fn a_plugin_that_loops_costs_its_record_and_the_error_row_says_which() -> Result<()> {
     let Some(broker) = shared() else { return Ok(()) };
-    for (payload, limit) in [("loop", "its limit of"), ("sleep", "its limit of"), ("recurse", ""), ("alloc", "")] {
+    for (payload, limit) in
+        [("loop", "its limit of"), ("sleep", "its limit of"), ("recurse", ""), ("alloc", "")]
+    {
         let space = broker.space();
         let (input, output, failed) =
             (space.topic("in", 1)?, space.topic("out", 1)?, space.topic("failed", 1)?);
