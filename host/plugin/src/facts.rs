@@ -136,6 +136,9 @@ const FILE_BYTES: u64 = 512 << 20;
 pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, FactsError> {
     let read = || {
         let about = std::fs::metadata(path)?;
+        if about.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
         if !about.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
