@@ -284,6 +284,38 @@ pub struct ProcessPlan {
     pub nodes: Vec<NodePlan>,
 }
 
+impl ProcessPlan {
+    /// Visits every node, and every node of the processes nested in it, wherever a node can stand.
+    pub fn visit(&self, each: &mut dyn FnMut(&NodePlan)) {
+        for node in &self.nodes {
+            each(node);
+            match &node.kind {
+                NodeKind::Fork(Fork::When { branches, default }) => {
+                    branches
+                        .iter()
+                        .map(|(_, branch)| branch)
+                        .chain(default)
+                        .for_each(|branch| branch.visit(each));
+                }
+                NodeKind::Fork(Fork::By { branches, default, .. }) => {
+                    branches
+                        .iter()
+                        .map(|(_, branch)| branch)
+                        .chain(default)
+                        .for_each(|branch| branch.visit(each));
+                }
+                NodeKind::Broadcast(branches) => branches.iter().for_each(|branch| branch.visit(each)),
+                NodeKind::Step { .. }
+                | NodeKind::Map(_)
+                | NodeKind::Filter(_)
+                | NodeKind::IntoTopic { .. }
+                | NodeKind::IntoSink { .. }
+                | NodeKind::Drain => {}
+            }
+        }
+    }
+}
+
 /// One node.
 #[derive(Clone, Debug)]
 pub struct NodePlan {

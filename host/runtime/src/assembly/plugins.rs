@@ -1,7 +1,7 @@
 //! Plugins are loaded and paired with the nodes that use them.
 
 use loom_flow::Plan;
-use loom_flow::plan::{Delivery, Fork, NodeKind, PluginPlan, ProcessPlan};
+use loom_flow::plan::{Delivery, NodeKind, NodePlan, PluginPlan};
 use loom_plugin::{DirGrant, DirMode, Grants, Limits, Plugin, PluginHost, PluginSpec, StartError};
 
 use crate::failure::{AssemblyError, Status};
@@ -22,7 +22,10 @@ pub(super) fn load(plan: &Plan, host: &PluginHost) -> Result<Loaded, Vec<Assembl
         }
     }
     if errors.is_empty() && plan.consumer.delivery == Delivery::AtLeastOnce {
-        for_each_process(plan, &mut |process| untracked_sinks(plan, &loaded, process, &mut errors));
+        let routes = plan.routes.iter().map(|route| &route.process);
+        for process in std::iter::once(&plan.process).chain(routes) {
+            process.visit(&mut |node| errors.extend(untracked_sink(plan, &loaded, node)));
+        }
     }
     if errors.is_empty() { Ok(loaded) } else { Err(errors) }
 }
@@ -72,42 +75,20 @@ fn spec(plugin: &PluginPlan) -> PluginSpec {
 }
 
 /// A sink that does not confirm what it writes could lose records: `bind-commit-tracker` is how it confirms.
-fn untracked_sinks(plan: &Plan, loaded: &[Plugin], process: &ProcessPlan, errors: &mut Vec<AssemblyError>) {
-    for node in &process.nodes {
-        let NodeKind::IntoSink { plugin, .. } = node.kind else { continue };
-        let roles = &loaded[plugin.0].facts().roles;
-        if roles.sink && !roles.tracked {
-            errors.push(AssemblyError::refused(
-                "SINK_UNTRACKED",
-                format!(
-                    "{}: sink {} ({}) does not export `bind-commit-tracker`, so it cannot confirm what it writes; under \
-                     `delivery: at_least_once` it is refused",
-                    node.path,
-                    plan.plugins[plugin.0].name,
-                    plan.plugins[plugin.0].component.display(),
-                ),
-            ));
-        }
+fn untracked_sink(plan: &Plan, loaded: &[Plugin], node: &NodePlan) -> Option<AssemblyError> {
+    let NodeKind::IntoSink { plugin, .. } = node.kind else { return None };
+    let roles = &loaded[plugin.0].facts().roles;
+    if !roles.sink || roles.tracked {
+        return None;
     }
-}
-
-/// Visits the main process, every error route, and every process nested in them.
-fn for_each_process(plan: &Plan, visit: &mut dyn FnMut(&ProcessPlan)) {
-    fn descend(process: &ProcessPlan, visit: &mut dyn FnMut(&ProcessPlan)) {
-        visit(process);
-        for node in &process.nodes {
-            match &node.kind {
-                NodeKind::Fork(Fork::When { branches, default }) => {
-                    branches.iter().map(|(_, branch)| branch).chain(default).for_each(|p| descend(p, visit));
-                }
-                NodeKind::Fork(Fork::By { branches, default, .. }) => {
-                    branches.iter().map(|(_, branch)| branch).chain(default).for_each(|p| descend(p, visit));
-                }
-                NodeKind::Broadcast(branches) => branches.iter().for_each(|p| descend(p, visit)),
-                _ => {}
-            }
-        }
-    }
-    descend(&plan.process, visit);
-    plan.routes.iter().for_each(|route| descend(&route.process, visit));
+    Some(AssemblyError::refused(
+        "SINK_UNTRACKED",
+        format!(
+            "{}: sink {} ({}) does not export `bind-commit-tracker`, so it cannot confirm what it writes; under \
+             `delivery: at_least_once` it is refused",
+            node.path,
+            plan.plugins[plugin.0].name,
+            plan.plugins[plugin.0].component.display(),
+        ),
+    ))
 }

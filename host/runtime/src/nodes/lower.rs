@@ -207,32 +207,11 @@ pub(super) fn span(context: &NodeContext) -> tracing::Span {
 
 /// The kinds of errors that may enter a route.
 fn kinds_of(plan: &Plan, route: RouteId) -> Vec<ErrorKind> {
-    fn visit(process: &ProcessPlan, route: RouteId, found: &mut [bool; ErrorKind::ALL.len()]) {
-        for node in &process.nodes {
-            for kind in ErrorKind::ALL {
-                found[kind.index()] |= node.errors[kind.index()] == Some(route);
-            }
-            match &node.kind {
-                NodeKind::Fork(Fork::When { branches, default }) => {
-                    branches
-                        .iter()
-                        .map(|(_, branch)| branch)
-                        .chain(default)
-                        .for_each(|p| visit(p, route, found));
-                }
-                NodeKind::Fork(Fork::By { branches, default, .. }) => {
-                    branches
-                        .iter()
-                        .map(|(_, branch)| branch)
-                        .chain(default)
-                        .for_each(|p| visit(p, route, found));
-                }
-                NodeKind::Broadcast(branches) => branches.iter().for_each(|p| visit(p, route, found)),
-                _ => {}
-            }
-        }
-    }
     let mut found = [false; ErrorKind::ALL.len()];
-    visit(&plan.process, route, &mut found);
+    plan.process.visit(&mut |node| {
+        for kind in ErrorKind::ALL {
+            found[kind.index()] |= node.errors[kind.index()] == Some(route);
+        }
+    });
     ErrorKind::ALL.into_iter().filter(|kind| found[kind.index()]).collect()
 }
