@@ -14,6 +14,9 @@ pub trait Clock: Send {
 
     /// A random number in 0..1.
     fn random(&mut self) -> f64;
+
+    /// Lets that much time pass. Only who may block does: assembly, never a worker.
+    fn sleep(&mut self, wait: Duration);
 }
 
 /// The machine's clock, and randomness of the operating system's seed.
@@ -43,5 +46,9 @@ impl Clock for SystemClock {
 
     fn random(&mut self) -> f64 {
         self.random.f64()
+    }
+
+    fn sleep(&mut self, wait: Duration) {
+        std::thread::sleep(wait);
     }
 }

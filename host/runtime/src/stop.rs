@@ -7,31 +7,50 @@ use std::time::{Duration, Instant};
 
 use loom_kafka::Waker;
 use loom_plugin::Interrupt;
+use loom_types::Moment;
 
 /// Asks every worker to stop gracefully. Cloning gives another handle to the same request.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Stop {
     shared: Arc<Shared>,
 }
 
-#[derive(Default)]
 struct Shared {
+    now: Box<dyn Fn() -> Moment + Send + Sync>,
     requested: AtomicBool,
-    since: OnceLock<Instant>,
+    since: OnceLock<Moment>,
     bells: Mutex<Vec<Arc<Bell>>>,
+}
+
+impl Default for Stop {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Stop {
     /// Nothing requested yet.
     #[must_use]
     pub fn new() -> Self {
-        Self::default()
+        let start = Instant::now();
+        Self::timed_by(move || Moment(start.elapsed()))
+    }
+
+    /// The same, with the time since the request counted by this clock.
+    pub(crate) fn timed_by(now: impl Fn() -> Moment + Send + Sync + 'static) -> Self {
+        let shared = Shared {
+            now: Box::new(now),
+            requested: AtomicBool::new(false),
+            since: OnceLock::new(),
+            bells: Mutex::default(),
+        };
+        Stop { shared: Arc::new(shared) }
     }
 
     /// Asks for the graceful stop: intake ends, what is in flight is written, offsets are committed. Callable from any
     /// thread, any number of times.
     pub fn request(&self) {
-        self.shared.since.get_or_init(Instant::now);
+        self.shared.since.get_or_init(|| (self.shared.now)());
         self.shared.requested.store(true, Ordering::Release);
         for bell in self.shared.bells.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             bell.ring();
@@ -46,16 +65,13 @@ impl Stop {
 
     /// How long ago the stop was asked for; zero when it was not.
     pub(crate) fn requested_for(&self) -> Duration {
-        self.shared.since.get().map_or(Duration::ZERO, Instant::elapsed)
+        self.shared.requested_for()
     }
 
     /// Ends calls of plugins that are still under way so long after the request.
     pub(crate) fn interrupt(&self, grace: Duration) -> Interrupt {
         let shared = self.shared.clone();
-        Interrupt::new(move || {
-            shared.requested.load(Ordering::Acquire)
-                && shared.since.get().is_some_and(|since| since.elapsed() >= grace)
-        })
+        Interrupt::new(move || shared.requested.load(Ordering::Acquire) && shared.requested_for() >= grace)
     }
 
     /// A bell that rings at the request too.
@@ -63,6 +79,12 @@ impl Stop {
         let bell = Arc::new(Bell::default());
         self.shared.bells.lock().unwrap_or_else(PoisonError::into_inner).push(bell.clone());
         bell
+    }
+}
+
+impl Shared {
+    fn requested_for(&self) -> Duration {
+        self.since.get().map_or(Duration::ZERO, |since| (self.now)().since(*since))
     }
 }
 

@@ -24,7 +24,7 @@ use crate::Options;
 use crate::clock::{Clock, SystemClock};
 use crate::engine::{self, Seed};
 use crate::failure::{AssemblyError, Failure};
-use crate::nodes::{Flow, Graph, Shared, lower};
+use crate::nodes::{Flow, Graph, Plugins, Shared, lower};
 use crate::outputs::Outputs;
 use crate::settings::output_settings;
 use crate::stop::Stop;
@@ -41,7 +41,6 @@ pub struct Assembled {
     stop: Stop,
     graphs: Vec<Graph>,
     positions: Vec<Position>,
-    start: Instant,
 }
 
 /// Pairs a plan with this runtime. Blocks up to the plan's `startup_timeout` while brokers or the coordinator cannot
@@ -54,35 +53,57 @@ pub fn assemble(
     stop: &Stop,
 ) -> Result<Assembled, Vec<AssemblyError>> {
     let start = Instant::now();
-    let options = Options { workers: options.workers.max(1), ..options };
     let loaded = plugins::load(&plan, plugins)?;
+    let clock = Box::new(SystemClock::since(start));
+    assemble_with(plan, broker, &loaded, options, stop, clock)
+}
+
+/// The same with plugins that are loaded, and with time that is given.
+pub(crate) fn assemble_with(
+    plan: Arc<Plan>,
+    broker: Arc<dyn Broker>,
+    plugins: &dyn Plugins,
+    options: Options,
+    stop: &Stop,
+    clock: Box<dyn Clock>,
+) -> Result<Assembled, Vec<AssemblyError>> {
+    let options = Options { workers: options.workers.max(1), ..options };
     let interrupt = stop.interrupt(crate::worker::call_grace(plan.runtime.shutdown_timeout));
     let mut graphs = Vec::new();
     for worker in 0..options.workers {
-        let graph = lower(&plan, &loaded, WorkerIndex(worker as u32), &interrupt);
+        let graph = lower(&plan, plugins, WorkerIndex(worker as u32), &interrupt);
         graphs
             .push(graph.map_err(|refusals| refusals.into_iter().map(plugins::refused).collect::<Vec<_>>())?);
     }
-    let mut patience = topics::Patience::new(plan.runtime.startup_timeout, stop.clone());
+    let mut patience = topics::Patience::new(plan.runtime.startup_timeout, stop.clone(), clock);
     let partitions = topics::look_up(&plan, &*broker, &mut patience)?;
     let positions = positions::choose(&plan, &*broker, partitions, &mut patience)?;
-    Ok(Assembled { plan, broker, options, stop: stop.clone(), graphs, positions, start })
+    Ok(Assembled { plan, broker, options, stop: stop.clone(), graphs, positions })
 }
 
 impl Assembled {
     /// Runs until the flow is stopped, fails, or ends with its input. Every client and plugin is closed when it returns.
     #[must_use]
     pub fn run(self) -> Outcome {
-        let workers = self.graphs.len();
-        let total = self.positions.len();
         tracing::info!(
             flow = &*self.plan.name,
-            workers,
-            partitions = total,
+            workers = self.graphs.len(),
+            partitions = self.positions.len(),
             topics = self.plan.consumer.topics.join(", "),
             group = self.plan.consumer.group_id,
             "running"
         );
+        let (name, stop) = (self.plan.name.clone(), self.stop.clone());
+        let start = Instant::now();
+        let mut outcome = engine::run(self.seeds(|| Box::new(SystemClock::since(start))), &stop);
+        outcome.summary.flow = name;
+        outcome
+    }
+
+    /// The workers before anything drives them, each with a clock of its own.
+    pub(crate) fn seeds(self, clock: impl Fn() -> Box<dyn Clock>) -> Vec<Seed> {
+        let workers = self.graphs.len();
+        let total = self.positions.len();
         let mut shares: Vec<Vec<Position>> = (0..workers).map(|_| Vec::new()).collect();
         for (index, position) in self.positions.into_iter().enumerate() {
             shares[index % workers].push(position);
@@ -104,11 +125,9 @@ impl Assembled {
                     .build(clock)
                     .map_err(|error| Failure::new(format!("worker {worker} cannot start: {error}")))
             };
-            Seed { bell, clock: Box::new(SystemClock::since(self.start)), build: Box::new(build) }
+            Seed { bell, clock: clock(), build: Box::new(build) }
         });
-        let mut outcome = engine::run(seeds.collect(), &self.stop);
-        outcome.summary.flow = self.plan.name.clone();
-        outcome
+        seeds.collect()
     }
 }
 

@@ -5,10 +5,10 @@ use loom_flow::plan::{Delivery, NodeKind, NodePlan, PluginPlan};
 use loom_plugin::{DirGrant, DirMode, Grants, Limits, Plugin, PluginHost, PluginSpec, StartError};
 
 use crate::failure::{AssemblyError, Status};
-use crate::nodes::{Loaded, Refusal};
+use crate::nodes::{Components, Refusal};
 
 /// Loads every plugin, and refuses sinks that cannot confirm what they write; all problems together.
-pub(super) fn load(plan: &Plan, host: &PluginHost) -> Result<Loaded, Vec<AssemblyError>> {
+pub(super) fn load(plan: &Plan, host: &PluginHost) -> Result<Components, Vec<AssemblyError>> {
     let mut loaded = Vec::new();
     let mut errors = Vec::new();
     for plugin in &plan.plugins {
@@ -27,7 +27,7 @@ pub(super) fn load(plan: &Plan, host: &PluginHost) -> Result<Loaded, Vec<Assembl
             process.visit(&mut |node| errors.extend(untracked_sink(plan, &loaded, node)));
         }
     }
-    if errors.is_empty() { Ok(loaded) } else { Err(errors) }
+    if errors.is_empty() { Ok(Components(loaded)) } else { Err(errors) }
 }
 
 /// A node's plugin did not start.

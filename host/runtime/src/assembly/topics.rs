@@ -1,12 +1,13 @@
 //! Every input and output topic must exist before a record flows; asking never creates one.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use loom_delivery::Backoff;
 use loom_flow::Plan;
 use loom_kafka::{Broker, KafkaError, Kind};
-use loom_types::TopicPartition;
+use loom_types::{Moment, TopicPartition};
 
+use crate::clock::Clock;
 use crate::failure::AssemblyError;
 use crate::settings::output_settings;
 use crate::stop::Stop;
@@ -16,20 +17,20 @@ const WAITS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_
 
 /// How long a broker, or a coordinator, may leave questions unanswered at a start.
 pub(super) struct Patience {
-    deadline: Instant,
+    deadline: Moment,
     timeout: Duration,
     stop: Stop,
-    random: fastrand::Rng,
+    clock: Box<dyn Clock>,
 }
 
 impl Patience {
-    pub(super) fn new(timeout: Duration, stop: Stop) -> Self {
-        Patience { deadline: Instant::now() + timeout, timeout, stop, random: fastrand::Rng::new() }
+    pub(super) fn new(timeout: Duration, stop: Stop, clock: Box<dyn Clock>) -> Self {
+        Patience { deadline: clock.now() + timeout, timeout, stop, clock }
     }
 
     /// What is left for one question.
     pub(super) fn left(&self) -> Duration {
-        self.deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
+        self.deadline.since(self.clock.now()).max(Duration::from_millis(1))
     }
 
     /// Asks until there is an answer, while errors are such that another attempt may get one; `what` names the question
@@ -51,8 +52,8 @@ impl Patience {
             if !matches!(error.kind, Kind::Coordinator | Kind::Transient) {
                 return Err(AssemblyError::failed(format!("{what} failed: {error}")));
             }
-            let wait = backoff.failed(self.random.f64());
-            if Instant::now() + wait >= self.deadline {
+            let wait = backoff.failed(self.clock.random());
+            if self.clock.now() + wait >= self.deadline {
                 return Err(AssemblyError::failed(format!(
                     "{what} failed for {:?} (runtime.startup_timeout), {} attempts: {error}",
                     self.timeout,
@@ -65,14 +66,14 @@ impl Patience {
     }
 
     /// Sleeps, in pieces, so that a stop is not kept waiting.
-    fn sleep(&self, wait: Duration) {
-        let until = Instant::now() + wait;
+    fn sleep(&mut self, wait: Duration) {
+        let until = self.clock.now() + wait;
         while !self.stop.is_requested() {
-            let left = until.saturating_duration_since(Instant::now());
+            let left = until.since(self.clock.now());
             if left.is_zero() {
                 return;
             }
-            std::thread::sleep(left.min(Duration::from_millis(50)));
+            self.clock.sleep(left.min(Duration::from_millis(50)));
         }
     }
 }

@@ -6,23 +6,18 @@
 use std::sync::Arc;
 
 use loom_delivery::Backoff;
-use loom_plugin::{Breaker, Cause, Permit, Plugin, PredicateNode, RowFailure, StepNode};
-use loom_types::{Changes, ErrorKind, Moment, PartitionId};
+use loom_plugin::{Breaker, Cause, Permit};
+use loom_types::{ErrorKind, Moment, PartitionId};
 
+use super::plugins::{Label, RowAnswers, RowCalls};
 use super::{Flow, NodeId, Op, Target};
 use crate::late::{Lane, Lanes, Late, retry_backoff};
 use crate::rows::{FailedRow, Row, RowSet, join};
 
-/// The instance of a step or predicate at a node.
-pub(crate) enum Caller {
-    Step(StepNode),
-    Predicate(PredicateNode),
-}
-
 /// A step or predicate component at a node.
 pub(crate) struct PluginNode {
-    pub plugin: Plugin,
-    pub caller: Caller,
+    pub plugin: Label,
+    pub calls: Box<dyn RowCalls>,
     /// Names the node in log lines.
     pub span: tracing::Span,
     /// Where rows go that got through, or that the predicate says yes to.
@@ -33,20 +28,10 @@ pub(crate) struct PluginNode {
     pub breaker: Breaker,
 }
 
-/// What a call answered.
-struct Answers {
-    answered: usize,
-    /// A step's.
-    changes: Changes,
-    /// A predicate's, by position.
-    yes: Option<Vec<bool>>,
-    failures: Vec<RowFailure>,
-}
-
 impl PluginNode {
     /// The plugin's name and digest.
     pub(crate) fn name(&self) -> (&str, &str) {
-        (self.plugin.name(), self.plugin.digest())
+        (&self.plugin.name, &self.plugin.digest)
     }
 
     /// The partitions that have rows here.
@@ -73,41 +58,22 @@ impl PluginNode {
         }
     }
 
-    fn call(&mut self, rows: &RowSet, now: Moment) -> Answers {
+    fn call(&mut self, rows: &RowSet, now: Moment) -> RowAnswers {
         let allowance = match self.breaker.permit(now) {
             Permit::Rows { allowance } => allowance,
             Permit::Probe | Permit::Wait { .. } => u32::MAX,
         };
-        let answers = match &mut self.caller {
-            Caller::Step(step) => {
-                let answers = step.call_until(&rows.batch, &rows.ids, allowance);
-                Answers {
-                    answered: answers.answered as usize,
-                    changes: answers.changes,
-                    yes: None,
-                    failures: answers.failures,
-                }
-            }
-            Caller::Predicate(predicate) => {
-                let answers = predicate.call_until(&rows.batch, &rows.ids, allowance);
-                Answers {
-                    answered: answers.answered as usize,
-                    changes: Changes::default(),
-                    yes: Some(answers.yes),
-                    failures: answers.failures,
-                }
-            }
-        };
+        let answers = self.calls.call(&rows.batch, &rows.ids, allowance);
         let was_open = self.breaker.is_open();
         let is_open = self.breaker.record(answers.answered as u32, &answers.failures, now);
         if is_open && !was_open {
             tracing::error!(
-                plugin = self.plugin.name(),
-                digest = self.plugin.digest(),
+                plugin = &*self.plugin.name,
+                digest = &*self.plugin.digest,
                 "the plugin traps on every row: its node holds them, and probes with one at a time"
             );
         } else if was_open && !is_open {
-            tracing::info!(plugin = self.plugin.name(), "the plugin works again, its node goes on");
+            tracing::info!(plugin = &*self.plugin.name, "the plugin works again, its node goes on");
         }
         answers
     }

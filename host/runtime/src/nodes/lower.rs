@@ -9,16 +9,14 @@ use loom_flow::plan::{
     Fork, NodeKind, NodePlan, OnTrap, PluginId, Predicate, ProcessPlan, RouteId, Timestamp,
 };
 use loom_kafka::Stamp;
-use loom_plugin::{Breaker, Interrupt, NodeContext, Plugin, PredicateNode, StartError, StepNode};
+use loom_plugin::{Breaker, Interrupt, NodeContext, StartError};
 use loom_types::{Ending, ErrorKind, WorkerIndex};
 
-use super::call::{Caller, PluginNode};
+use super::call::PluginNode;
+use super::plugins::{Plugins, RowCalls};
 use super::{Graph, Node, NodeId, Op, SinkNode, Target};
 use crate::late::Lanes;
 use crate::outputs::OutputTable;
-
-/// A plan's plugins, loaded, by [`PluginId`].
-pub(crate) type Loaded = Vec<Plugin>;
 
 /// What a node could not be started for.
 pub(crate) struct Refusal {
@@ -29,7 +27,7 @@ pub(crate) struct Refusal {
 /// Builds one worker's nodes; every refusal is reported.
 pub(crate) fn lower(
     plan: &Plan,
-    plugins: &Loaded,
+    plugins: &dyn Plugins,
     worker: WorkerIndex,
     interrupt: &Interrupt,
 ) -> Result<Graph, Vec<Refusal>> {
@@ -55,7 +53,7 @@ pub(crate) fn lower(
 
 struct Lowering<'a> {
     plan: &'a Plan,
-    plugins: &'a Loaded,
+    plugins: &'a dyn Plugins,
     worker: WorkerIndex,
     interrupt: &'a Interrupt,
     nodes: Vec<Node>,
@@ -110,9 +108,13 @@ impl Lowering<'_> {
                 self.push(node, Op::Topic { output: *output, key: key.clone(), stamp })
             }
             NodeKind::IntoSink { plugin, timeout, flush } => {
-                let (loaded, context) = self.context(node, *plugin, *timeout);
-                match SinkNode::new(&loaded, context, *flush) {
-                    Ok(sink) => self.push(node, Op::Sink(Box::new(sink))),
+                let context = self.context(node, *plugin, *timeout);
+                let span = span(&context);
+                match self.plugins.sink(*plugin, context) {
+                    Ok(start) => {
+                        let sink = SinkNode::new(self.plugins.label(*plugin), span, start, *flush);
+                        self.push(node, Op::Sink(Box::new(sink)))
+                    }
                     Err(error) => self.refuse(node, error),
                 }
             }
@@ -128,13 +130,11 @@ impl Lowering<'_> {
         on_trap: OnTrap,
         next: Target,
     ) -> Target {
-        let (loaded, context) = self.context(node, plugin, timeout);
+        let context = self.context(node, plugin, timeout);
         let span = span(&context);
-        match StepNode::new(&loaded, context) {
+        match self.plugins.step(plugin, context, on_trap, self.interrupt) {
             Ok(step) => {
-                let step = step.interrupted_by(self.interrupt.clone());
-                let step = if on_trap == OnTrap::FailBatch { step.failing_batches() } else { step };
-                let op = self.plugin(plugin, loaded, Caller::Step(step), span, next, next);
+                let op = self.plugin(plugin, step, span, next, next);
                 self.push(node, op)
             }
             Err(error) => self.refuse(node, error),
@@ -145,12 +145,11 @@ impl Lowering<'_> {
         match predicate {
             Predicate::Expr(expr) => self.push(node, Op::Test { expr: expr.clone(), yes, no }),
             Predicate::Plugin(plugin) => {
-                let (loaded, context) = self.context(node, *plugin, None);
+                let context = self.context(node, *plugin, None);
                 let span = span(&context);
-                match PredicateNode::new(&loaded, context) {
+                match self.plugins.predicate(*plugin, context, self.interrupt) {
                     Ok(predicate) => {
-                        let caller = Caller::Predicate(predicate.interrupted_by(self.interrupt.clone()));
-                        let op = self.plugin(*plugin, loaded, caller, span, yes, no);
+                        let op = self.plugin(*plugin, predicate, span, yes, no);
                         self.push(node, op)
                     }
                     Err(error) => self.refuse(node, error),
@@ -162,25 +161,24 @@ impl Lowering<'_> {
     fn plugin(
         &self,
         id: PluginId,
-        plugin: Plugin,
-        caller: Caller,
+        calls: Box<dyn RowCalls>,
         span: tracing::Span,
         yes: Target,
         no: Target,
     ) -> Op {
         let breaker = Breaker::new(self.plan.plugins[id.0].breaker);
-        Op::Plugin(Box::new(PluginNode { plugin, caller, span, yes, no, lanes: Lanes::default(), breaker }))
+        let plugin = self.plugins.label(id);
+        Op::Plugin(Box::new(PluginNode { plugin, calls, span, yes, no, lanes: Lanes::default(), breaker }))
     }
 
-    fn context(&self, node: &NodePlan, plugin: PluginId, timeout: Option<Duration>) -> (Plugin, NodeContext) {
-        let context = NodeContext {
+    fn context(&self, node: &NodePlan, plugin: PluginId, timeout: Option<Duration>) -> NodeContext {
+        NodeContext {
             flow: self.plan.name.clone(),
             node: node.path.clone(),
             plugin: self.plan.plugins[plugin.0].name.clone(),
             worker: self.worker.0,
             timeout,
-        };
-        (self.plugins[plugin.0].clone(), context)
+        }
     }
 
     fn push(&mut self, node: &NodePlan, op: Op) -> Target {

@@ -4,9 +4,11 @@
 //! on from where it was. [`Flow`] walks a batch depth first through it; nothing here reads a clock or talks to Kafka.
 
 mod call;
+mod components;
 mod errors;
 mod expressions;
 mod lower;
+mod plugins;
 mod sink;
 mod sink_node;
 mod walk;
@@ -27,7 +29,9 @@ use crate::outputs::OutputTable;
 use crate::summary::Counters;
 
 pub(crate) use call::PluginNode;
-pub(crate) use lower::{Loaded, Refusal, lower};
+pub(crate) use components::Components;
+pub(crate) use lower::{Refusal, lower};
+pub(crate) use plugins::Plugins;
 pub(crate) use sink_node::SinkNode;
 
 /// Index into the lowered nodes.

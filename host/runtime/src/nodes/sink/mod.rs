@@ -85,7 +85,8 @@ struct Unflushed {
     oldest: Option<Moment>,
 }
 
-type Make = Box<dyn FnMut() -> Result<Box<dyn SinkCalls>, String> + Send>;
+/// Starts another instance.
+pub(crate) type Make = Box<dyn FnMut() -> Result<Box<dyn SinkCalls>, String> + Send>;
 
 /// See the module's description.
 pub(crate) struct Sink {
