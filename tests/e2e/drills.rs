@@ -26,3 +26,15 @@ fn a_broker_killed_under_load_is_waited_for_and_nothing_is_lost_or_repeated() ->
     ensure!(report.topic.records == report.sink.records, "{report:?}");
     Ok(())
 }
+
+#[test]
+fn a_broker_that_is_away_for_twenty_seconds_is_waited_for_and_nothing_is_lost_or_repeated() -> Result<()> {
+    let Some(broker) = Broker::own()? else { return Ok(()) };
+    // Longer than a request or a connection may take, so that clients and commits give up on theirs meanwhile.
+    let drill =
+        BrokerKills { kills: 1, rate: 500, outage: Duration::from_secs(20), ..BrokerKills::default() };
+    let report = drill.hold(&broker, |_| ())?;
+    ensure!(report.topic.records > 0, "nothing was written: {report:?}");
+    ensure!(report.topic.records == report.sink.records, "{report:?}");
+    Ok(())
+}

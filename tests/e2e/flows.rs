@@ -172,11 +172,14 @@ fn gaps_and_tombstones_of_a_compacted_topic_are_never_waited_on() -> Result<()> 
 }
 
 #[test]
-fn a_plugin_that_loops_costs_its_record_and_the_error_row_says_which() -> Result<()> {
+fn a_plugin_that_misbehaves_costs_its_record_and_the_error_row_says_which() -> Result<()> {
     let Some(broker) = shared() else { return Ok(()) };
-    for (payload, limit) in
-        [("loop", "its limit of"), ("sleep", "its limit of"), ("recurse", ""), ("alloc", "")]
-    {
+    for (payload, limit) in [
+        ("loop", "ran longer than its limit of 10"),
+        ("sleep", "ran longer than its limit of 10"),
+        ("recurse", "the stack that the plugin's build gave it is used up"),
+        ("alloc", "reached its memory limit of 32 MiB"),
+    ] {
         let space = broker.space();
         let (input, output, failed) =
             (space.topic("in", 1)?, space.topic("out", 1)?, space.topic("failed", 1)?);
@@ -198,9 +201,10 @@ fn a_plugin_that_loops_costs_its_record_and_the_error_row_says_which() -> Result
         assert_eq!(rows.len(), 1, "{payload}");
         let envelope = rows[0].json()?;
         assert_eq!((&envelope["kind"], &envelope["plugin"]["name"]), (&"task".into(), &"s".into()));
+        let record = &envelope["record"];
         assert_eq!(
-            (&envelope["record"]["topic"], &envelope["record"]["offset"], &envelope["record"]["payload"]),
-            (&input.clone().into(), &1.into(), &payload.into())
+            (&record["topic"], &record["partition"], &record["offset"], &record["payload"]),
+            (&input.clone().into(), &0.into(), &1.into(), &payload.into())
         );
         let reason = envelope["reason"].as_str().unwrap_or_default();
         ensure!(reason.contains(limit), "{payload}: {reason}");
@@ -250,13 +254,15 @@ fn an_untracked_sink_is_refused_under_at_least_once_and_runs_under_at_most_once(
     let (input, group) = (space.topic("in", 1)?, space.group("g"));
     broker.write(&input, numbered(3, 0))?;
     let sink = component("untracked-sink")?;
-    let rest =
-        format!("plugins: {{ k: {{ component: {} }} }}\nprocess: [ {{ into_sink: k }} ]\n", sink.display());
+    let rest = format!(
+        "plugins: {{ shelf: {{ component: {} }} }}\nprocess: [ {{ into_sink: shelf }} ]\n",
+        sink.display()
+    );
     let strict = folder(&space, &group, &[&input], "delivery: at_least_once", &rest)?;
     let ended = Host::run(strict.path(), ["run", "flow.yaml"])?;
     ended.expect_status(3)?;
     let log = ended.log_text();
-    for word in ["SINK_UNTRACKED", "bind-commit-tracker", "untracked-sink.wasm", "k"] {
+    for word in ["SINK_UNTRACKED", "bind-commit-tracker", "untracked-sink.wasm", "`shelf`"] {
         ensure!(log.contains(word), "{word} is not in the log:\n{log}");
     }
     ensure!(broker.committed(&group, &input)?.is_empty(), "an offset was committed");
@@ -267,6 +273,8 @@ fn an_untracked_sink_is_refused_under_at_least_once_and_runs_under_at_most_once(
     if let Err(error) = broker.await_committed(&group, &input, &[(0, 3)]) {
         bail!("{error:#}\n{}", host.log_text());
     }
-    host.stop()?.expect_status(0)?;
+    let ended = host.stop()?;
+    ended.expect_status(0)?;
+    assert_eq!(ended.stopped()?.ended("sink"), 3);
     Ok(())
 }

@@ -77,7 +77,9 @@ fn tell(error: &wasmtime::Error, trap: Option<&Trap>, limits: &Limits) -> String
     let cause = cause.strip_prefix("wasm trap: ").unwrap_or(&cause);
     match trap {
         // Guests keep the larger part of their stack in their memory, and most begin that memory with it.
-        Some(Trap::MemoryOutOfBounds) => format!("trapped: {cause} (endless recursion can look like this)"),
+        Some(Trap::MemoryOutOfBounds) => format!(
+            "trapped: {cause} (endless recursion can look like this: the stack that the plugin's build gave it is used up)"
+        ),
         Some(_) => format!("trapped: {cause}"),
         None => format!("was stopped: {cause}"),
     }

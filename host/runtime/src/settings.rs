@@ -54,3 +54,37 @@ fn credentials(security: &Security) -> CredentialSettings {
 fn sensitive(extra: &BTreeMap<String, Secret>) -> BTreeMap<String, Sensitive> {
     extra.iter().map(|(key, value)| (key.clone(), Sensitive(value.0.clone()))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(name: &str, producer: &str, broker: &str, user: &str) -> OutputPlan {
+        OutputPlan {
+            name: name.to_owned(),
+            topic: name.into(),
+            producer: producer.to_owned(),
+            brokers: vec![broker.to_owned()],
+            security: Security { sasl_username: Some(user.to_owned()), ..Security::default() },
+            compression: None,
+            idempotence: true,
+            extra: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn outputs_have_the_brokers_and_credentials_of_their_producer_and_share_its_settings() {
+        let plans = [
+            output("audit", "producers.audit", "audit:9092", "auditor"),
+            output("one", "producer", "default:9092", "writer"),
+            output("other", "producer", "default:9092", "writer"),
+        ];
+        let settings = output_settings(&plans);
+        for (plan, settings) in plans.iter().zip(&settings) {
+            assert_eq!((&settings.topic, &settings.producer.brokers), (&plan.topic, &plan.brokers));
+            assert_eq!(settings.producer.credentials.sasl_username, plan.security.sasl_username);
+            assert_eq!(settings.producer.credentials.protocol, None);
+        }
+        assert!(Arc::ptr_eq(&settings[1].producer, &settings[2].producer), "one client for both");
+    }
+}

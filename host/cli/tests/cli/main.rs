@@ -4,6 +4,7 @@
 mod check;
 mod dev;
 mod docs;
+mod grants;
 mod plugins;
 mod run;
 mod signals;

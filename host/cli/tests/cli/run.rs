@@ -1,6 +1,6 @@
 //! `run` where it must refuse: each with one message, the right status, and nothing of a broker.
 
-use crate::support::{CORE_MODULE, Folder, SOUND, flow_with_step, guest};
+use crate::support::{CORE_MODULE, Folder, SOUND, flow_with_probe, flow_with_step, guest};
 
 #[test]
 fn a_flow_that_is_wrong_is_status_1() {
@@ -10,8 +10,8 @@ fn a_flow_that_is_wrong_is_status_1() {
         ("unset.yaml", SOUND.replace("group_id: small", "group_id: \"${LOOM_CLI_TEST_UNSET}\"").as_bytes()),
     ]);
     folder.run(&["run", "nowhere.yaml"]).expect_status(1).expect_one_error(&["nowhere.yaml", "no such file"]);
-    folder.run(&["run", "mistyped.yaml"]).expect_status(1).expect_one_error(&["grupp"]);
-    folder.run(&["run", "no-yaml.yaml"]).expect_status(1).expect_one_error(&[]);
+    folder.run(&["run", "mistyped.yaml"]).expect_status(1).expect_one_error(&["`grupp`"]);
+    folder.run(&["run", "no-yaml.yaml"]).expect_status(1).expect_one_error(&["YAML"]);
     folder.run(&["run", "unset.yaml"]).expect_status(1).expect_one_error(&["LOOM_CLI_TEST_UNSET"]);
 }
 
@@ -35,6 +35,8 @@ fn a_file_that_is_no_component_is_status_1() {
         let folder = Folder::with(&[("flow.yaml", flow.as_bytes()), (name, bytes)]);
         folder.run(&["run", "flow.yaml"]).expect_status(1).expect_one_error(&[name, word]);
     }
+    let folder = Folder::with_flow(&flow_with_step("gone.wasm"));
+    folder.run(&["run", "flow.yaml"]).expect_status(1).expect_one_error(&["gone.wasm", "no such file"]);
 }
 
 #[test]
@@ -43,6 +45,21 @@ fn a_component_that_does_not_fit_is_status_3() {
     run(&guest("foreign-track")).expect_status(3).expect_one_error(&["loom:plugin/step", "0.9", "0.1"]);
     run(&guest("unknown-import")).expect_status(3).expect_one_error(&["neither WASI"]);
     run(&guest("probe-predicate")).expect_status(3).expect_one_error(&["step", "predicate"]);
+}
+
+#[test]
+fn a_plugin_that_misbehaves_in_configure_is_status_3_and_named_with_its_limit() {
+    for (command, told) in [
+        ("loop", "ran longer in configure than its limit of 200ms (limits.lifecycle)"),
+        ("sleep", "ran longer in configure than its limit of 200ms (limits.lifecycle)"),
+        ("recurse", "the stack that the plugin's build gave it is used up"),
+        ("alloc", "reached its memory limit of 32 MiB"),
+    ] {
+        let limits = "limits: { lifecycle: 200ms, memory: 32MiB }";
+        let flow = flow_with_probe(&format!("config: {{ in_configure: {command} }}, {limits}"));
+        let ended = Folder::with_flow(&flow).run(&["run", "flow.yaml"]);
+        ended.expect_status(3).expect_one_error(&["process[0]", "plugin x", "configure", told]);
+    }
 }
 
 #[test]

@@ -32,6 +32,18 @@ pub fn flow_with_step(component: &str) -> String {
     SOUND.replace("process:\n  - filter: payload.total > 10\n", &step)
 }
 
+/// The same with a probe as the step, and more about it, such as `config: { … }`.
+pub fn flow_with_probe(options: &str) -> String {
+    let probe = format!("{{ component: {:?}, {options} }}", guest("probe-step"));
+    flow_with_step("probe.wasm").replace("{ component: \"probe.wasm\" }", &probe)
+}
+
+/// A flow whose broker is not there, and that waits for it no longer than a second.
+pub fn without_broker(flow: &str) -> String {
+    flow.replace("localhost:9092", "127.0.0.1:1")
+        .replace("process:\n", "runtime: { startup_timeout: 1s }\nprocess:\n")
+}
+
 /// A folder of its own, removed at the end.
 pub struct Folder(TempDir);
 
@@ -56,7 +68,12 @@ impl Folder {
 
     /// The command in this folder, with nothing of the developer's environment that it reads.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_loom-host"));
+        self.program(env!("CARGO_BIN_EXE_loom-host"), arguments)
+    }
+
+    /// Another program in this folder, as [`Folder::command`] starts the command.
+    pub fn program(&self, program: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command.current_dir(self.path()).args(arguments).timeout(Duration::from_secs(60));
         command.env_remove("LOOM_LOG").env_remove("NO_COLOR").env("RUST_BACKTRACE", "0");
         // Compiled code of tests stays out of the user's own cache, and is shared among them.

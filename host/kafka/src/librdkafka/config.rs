@@ -236,7 +236,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::time::Duration;
 
-    use super::{ClientKind, Prefetch, check_key, consumer, producer};
+    use super::{ClientKind, Keys, Prefetch, check_key, consumer, producer};
     use crate::librdkafka::raw::{Client, Role};
     use crate::settings::{ConsumerSettings, CredentialSettings, ProducerSettings, Sensitive};
 
@@ -297,6 +297,39 @@ mod tests {
             };
             assert!(Client::new(Role::Producer, producer(&settings).unwrap()).is_ok());
         }
+    }
+
+    #[test]
+    fn only_credentials_that_are_set_become_keys() {
+        let keys = |credentials: &CredentialSettings| {
+            let keys = Keys::new(&["b:1".to_owned()], credentials, &BTreeMap::new()).0;
+            let ours = |key: &str| ["security.", "sasl.", "ssl."].iter().any(|start| key.starts_with(start));
+            keys.into_iter().filter(|(key, _)| ours(key)).collect::<Vec<_>>()
+        };
+        assert_eq!(keys(&CredentialSettings::default()), []);
+        let some = CredentialSettings {
+            protocol: Some("SASL_PLAINTEXT".into()),
+            sasl_username: Some("u".into()),
+            ..CredentialSettings::default()
+        };
+        let set = |key, value: &str| (key, value.to_owned());
+        assert_eq!(keys(&some), [set("security.protocol", "SASL_PLAINTEXT"), set("sasl.username", "u")]);
+        let all = CredentialSettings {
+            protocol: Some("SASL_SSL".into()),
+            sasl_mechanism: Some("SCRAM-SHA-512".into()),
+            sasl_username: Some("u".into()),
+            sasl_password: Some(Sensitive("p".into())),
+        };
+        assert_eq!(
+            keys(&all),
+            [
+                set("security.protocol", "SASL_SSL"),
+                set("ssl.ca.location", "probe"),
+                set("sasl.mechanisms", "SCRAM-SHA-512"),
+                set("sasl.username", "u"),
+                set("sasl.password", "p"),
+            ]
+        );
     }
 
     #[test]

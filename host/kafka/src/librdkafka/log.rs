@@ -47,7 +47,8 @@ static LIMITER: Mutex<Option<(RandomState, Limiter<u64>)>> = Mutex::new(None);
 /// How many kinds are remembered.
 const KINDS: usize = 1000;
 
-/// One line, with the level that syslog gives it.
+/// One line, with the level that syslog gives it. `err` is what librdkafka calls a connection that failed, and that is
+/// waited out here: a warning. What ends a flow is an error, and told by the flow itself.
 pub(super) fn line(level: i32, facility: &str, text: &str) {
     let held = {
         let Ok(mut shared) = LIMITER.lock() else { return };
@@ -59,8 +60,8 @@ pub(super) fn line(level: i32, facility: &str, text: &str) {
     };
     let Some(held) = held else { return };
     match level {
-        0..=3 => tracing::error!(target: "kafka", facility, held, "{text}"),
-        4 => tracing::warn!(target: "kafka", facility, held, "{text}"),
+        0..=2 => tracing::error!(target: "kafka", facility, held, "{text}"),
+        3 | 4 => tracing::warn!(target: "kafka", facility, held, "{text}"),
         5 | 6 => tracing::info!(target: "kafka", facility, held, "{text}"),
         _ => tracing::debug!(target: "kafka", facility, held, "{text}"),
     }

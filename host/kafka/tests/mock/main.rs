@@ -4,5 +4,6 @@
 mod group;
 mod questions;
 mod reading;
+mod security;
 mod support;
 mod writing;

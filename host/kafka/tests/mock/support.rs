@@ -185,11 +185,16 @@ impl Writing {
         (builder.finish(), tokens)
     }
 
-    /// Sends payloads that the queue has room for.
+    /// Sends payloads to the first output, whose queue has room for them.
     pub fn send(&mut self, payloads: &[&[u8]]) {
+        self.send_to(OutputIndex(0), payloads);
+    }
+
+    /// The same to any output.
+    pub fn send_to(&mut self, output: OutputIndex, payloads: &[&[u8]]) {
         let (batch, mut tokens) = self.batch(payloads);
         let rows: Vec<u32> = (0..batch.len() as u32).collect();
-        let sent = self.sink.send(OutputIndex(0), &batch, &rows, Stamp::Source, &mut tokens);
+        let sent = self.sink.send(output, &batch, &rows, Stamp::Source, &mut tokens);
         assert_eq!((sent, tokens.len()), (payloads.len(), 0));
     }
 

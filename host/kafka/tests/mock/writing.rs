@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use loom_kafka::{Ack, Broker, KafkaError, Kind, OutputIndex, Stamp};
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 
-use crate::support::{PATIENCE, broker, mock, output, write};
+use crate::support::{PATIENCE, broker, mock, output, read, write};
 
 fn refusal(ack: &Ack) -> &KafkaError {
     match ack {
@@ -166,4 +166,21 @@ fn outputs_with_equal_producers_share_a_client_and_keep_their_tokens_apart() {
     });
     seen.sort_unstable();
     assert_eq!(seen, [0, 0, 1, 1]);
+}
+
+#[test]
+fn an_output_whose_producer_has_brokers_of_its_own_is_written_there() {
+    let (ours, theirs) = (mock("other"), mock("audit.v2"));
+    let mut writing = write(&broker(&ours), &[output(&theirs, "audit.v2", &[]), output(&ours, "other", &[])]);
+    writing.send_to(OutputIndex(0), &[b"audited"]);
+    writing.send_to(OutputIndex(1), &[b"passed on"]);
+    let acks = writing.settle(2);
+    assert!(acks.values().all(|ack| matches!(ack, Ack::Written)), "{acks:?}");
+    for (cluster, topic, payload) in
+        [(&theirs, "audit.v2", b"audited".as_slice()), (&ours, "other", b"passed on")]
+    {
+        let mut reading = read(&broker(cluster), topic, 0);
+        reading.until("the record", |taken| (taken.rows > 0).then_some(()));
+        assert_eq!(reading.builder.finish().payload(0), Some(payload), "{topic}");
+    }
 }

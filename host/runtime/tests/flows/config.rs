@@ -32,6 +32,7 @@ fn key_headers_and_time_pass_through_untouched_unless_the_node_says_otherwise() 
         .header("a", None)
         .header("b", Some(b"2"));
     broker.produce("in", 0, record.clone());
+    broker.produce("in", 0, Record { key: None, ..record.clone() });
     let rest = "process:
   - broadcast:
       - [ { into_topic: same } ]
@@ -41,10 +42,12 @@ fn key_headers_and_time_pass_through_untouched_unless_the_node_says_otherwise() 
 ";
     broker.started_at_ms(5_000_000);
     let running = start(&flow("", rest), &broker);
-    running.until_committed(1);
+    running.until_committed(2);
     running.stop();
     let of = |topic: &str| broker.records(topic)[0].record.clone();
     assert_eq!(of("same"), record);
+    assert_eq!(broker.records("same")[1].record.key, None, "a record without a key gets none");
+    assert_eq!(broker.records("rekeyed")[1].record.key.as_deref(), Some(&b"7"[..]));
     assert!(of("now").timestamp_ms.unwrap() >= 5_000_000);
     assert_eq!(Record { timestamp_ms: Some(1_000), ..of("now") }, record);
     assert_eq!(of("rekeyed"), Record { key: Some(b"7".to_vec()), ..record.clone() });

@@ -35,25 +35,33 @@ fn a_row_that_traps_fails_alone_and_its_neighbours_go_on_in_order() {
 }
 
 #[test]
-fn a_step_that_loops_or_sleeps_is_a_task_error_that_names_its_limit_and_the_flow_goes_on() {
+fn a_step_that_misbehaves_is_a_task_error_that_names_its_limit_and_the_flow_goes_on() {
+    let kinds = [
+        ("loop", "ran longer than its limit of 15"),
+        ("sleep", "ran longer than its limit of 15"),
+        ("recurse", "the stack that the plugin's build gave it is used up"),
+        ("alloc", "reached its memory limit of 32 MiB"),
+    ];
     for component in ["probe-step", "probe-column-step"] {
         let broker = broker(&["out", "t"]);
-        produce(&broker, &["a", "loop", "b", "sleep", "c"]);
-        let running = start(&flow("", &through(component, ", timeout: 150ms")), &broker);
-        running.until_committed(5);
+        produce(&broker, &["a", "loop", "b", "sleep", "c", "recurse", "d", "alloc", "e"]);
+        let rest =
+            through(component, ", timeout: 150ms").replace(".wasm' }", ".wasm', limits: { memory: 32MiB } }");
+        let running = start(&flow("", &rest), &broker);
+        running.until_committed(9);
         running.stop();
-        assert_eq!(payloads(&broker, "out"), ["a", "b", "c"], "{component}");
+        assert_eq!(payloads(&broker, "out"), ["a", "b", "c", "d", "e"], "{component}");
         let failed = envelopes(&broker, "t");
-        assert_eq!(failed.len(), 2);
-        for (envelope, offset) in failed.iter().zip([1, 3]) {
+        assert_eq!(failed.len(), kinds.len());
+        for ((envelope, (payload, told)), offset) in failed.iter().zip(kinds).zip([1, 3, 5, 7]) {
             assert_eq!((&envelope["kind"], &envelope["plugin"]["name"]), (&"task".into(), &"s".into()));
             let record = &envelope["record"];
             assert_eq!(
-                (&record["topic"], &record["partition"], &record["offset"]),
-                (&"in".into(), &0.into(), &offset.into())
+                (&record["topic"], &record["partition"], &record["offset"], &record["payload"]),
+                (&"in".into(), &0.into(), &offset.into(), &payload.into())
             );
             let reason = envelope["reason"].as_str().unwrap();
-            assert!(reason.contains("limit of 15"), "{reason}");
+            assert!(reason.contains(told), "{component}, {payload}: {reason}");
         }
     }
 }
