@@ -5,6 +5,7 @@
 //! the group's offsets are fetched; each partition gets its start. Each phase reports all it finds, and the next begins
 //! only when there is nothing to report.
 
+mod bounds;
 mod plugins;
 mod positions;
 mod topics;
@@ -108,10 +109,7 @@ impl Assembled {
         for (index, position) in self.positions.into_iter().enumerate() {
             shares[index % workers].push(position);
         }
-        let bounds = Bounds {
-            records: (self.plan.runtime.max_outstanding_records / total.max(1)).max(1),
-            bytes: (self.plan.runtime.max_outstanding_bytes / total.max(1) as u64).max(1),
-        };
+        let bounds = bounds::bounds(&self.plan, total);
         let seeds = self.graphs.into_iter().zip(shares).enumerate().map(|(index, (graph, share))| {
             let (plan, broker) = (self.plan.clone(), self.broker.clone());
             let (options, stop) = (self.options.clone(), self.stop.clone());

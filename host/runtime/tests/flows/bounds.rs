@@ -55,6 +55,34 @@ fn a_bound_of_bytes_is_kept_and_a_record_above_it_passes_alone() {
     assert_eq!(running.stop().failures, []);
 }
 
+/// Rows that a broadcast makes count before they are made, in error routes too.
+#[test]
+fn rows_made_by_a_broadcast_stay_within_the_bound() {
+    let two = "[ { broadcast: [ [ { into_topic: stuck } ], [ { into_topic: stuck } ] ] } ]";
+    let nested = format!("[ {{ broadcast: [ {two}, {two}, [ {{ into_topic: stuck }} ] ] }} ]");
+    for (process, rows) in [
+        (two.to_owned(), 2),
+        (nested.clone(), 5),
+        (format!("[ {{ map: 'payload.none', errors: {{ task: {nested} }} }}, {{ into_topic: out }} ]"), 5),
+    ] {
+        let broker = broker(&["stuck", "out"]);
+        broker.faults().hold_acks("stuck");
+        for _ in 0..100 {
+            broker.produce("in", 0, Record::value("{}"));
+        }
+        let running = start(&flow("batch_size: 50", &format!("{}process: {process}\n", bound(17))), &broker);
+        let fit = 17 / rows * rows;
+        running.until_count("stuck", fit);
+        broker.faults().release_acks("stuck", rows as u64);
+        running.until_committed_at(&in0(), 1);
+        running.until_count("stuck", fit + rows);
+        assert_eq!(broker.view(|view| view.count("stuck")), fit + rows, "{process}");
+        broker.faults().release_all_acks("stuck");
+        running.until_committed_at(&in0(), 100);
+        assert_eq!(running.stop().failures, []);
+    }
+}
+
 #[test]
 fn a_row_that_is_tried_again_for_ever_holds_no_more_than_its_share() {
     let broker = wide_broker(2, &["out"]);

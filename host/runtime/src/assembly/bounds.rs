@@ -1,0 +1,49 @@
+//! How much of one partition may be in the flow and not resolved.
+//!
+//! `runtime.max_outstanding` counts rows, those that a broadcast makes of a record too. How many rows one record can
+//! become is known from the plan, so each record counts as that many, whatever becomes of it: the bound then holds
+//! before a row is made, and not only once it is passed. One record always gets through.
+
+use loom_flow::Plan;
+use loom_flow::plan::{Fork, NodeKind, NodePlan, ProcessPlan};
+
+use crate::worker::Bounds;
+
+/// The bounds of one of `partitions` partitions of the process.
+pub(super) fn bounds(plan: &Plan, partitions: usize) -> Bounds {
+    let share = partitions.max(1) * rows_of_a_record(plan);
+    Bounds {
+        records: (plan.runtime.max_outstanding_records / share).max(1),
+        bytes: (plan.runtime.max_outstanding_bytes / share as u64).max(1),
+    }
+}
+
+/// How many rows of one record can be in the flow at a time.
+fn rows_of_a_record(plan: &Plan) -> usize {
+    // What fails inside a route is not routed again.
+    let routes: Vec<usize> = plan.routes.iter().map(|route| rows(&route.process, &|_| 0)).collect();
+    let in_route =
+        |node: &NodePlan| node.errors.iter().flatten().map(|route| routes[route.0]).max().unwrap_or_default();
+    rows(&plan.process, &in_route)
+}
+
+/// How many rows one row that enters a process can become. At each node it goes on or takes the node's error route.
+fn rows(process: &ProcessPlan, in_route: &dyn Fn(&NodePlan) -> usize) -> usize {
+    let at_node = |node: &NodePlan| {
+        let branches = |branches: &mut dyn Iterator<Item = &ProcessPlan>| {
+            branches.map(|branch| rows(branch, in_route)).collect::<Vec<_>>()
+        };
+        let on = match &node.kind {
+            NodeKind::Fork(Fork::When { branches: cases, default }) => {
+                branches(&mut cases.iter().map(|(_, branch)| branch).chain(default)).into_iter().max()
+            }
+            NodeKind::Fork(Fork::By { branches: cases, default, .. }) => {
+                branches(&mut cases.iter().map(|(_, branch)| branch).chain(default)).into_iter().max()
+            }
+            NodeKind::Broadcast(all) => Some(branches(&mut all.iter()).into_iter().sum()),
+            _ => None,
+        };
+        on.unwrap_or(1).max(in_route(node))
+    };
+    process.nodes.iter().map(at_node).max().unwrap_or(1).max(1)
+}
