@@ -124,11 +124,18 @@ impl Lower<'_> {
     }
 
     /// Effects of rows that ran before a trap may happen again when the batch is run row by row; a plugin that can
-    /// write files has effects.
+    /// write files or use the network has effects.
     fn step(&self, plugin: PluginId, options: &CallOptions) -> NodeKind {
-        let effects = self.plugins[plugin.0].allow.dirs.iter().any(|dir| dir.writable);
+        let allow = &self.plugins[plugin.0].allow;
+        let effects = allow.network() || allow.dirs.iter().any(|dir| dir.writable);
         let default = if effects { OnTrap::FailBatch } else { OnTrap::Rerun };
-        NodeKind::Step { plugin, timeout: options.timeout, on_trap: options.on_trap.unwrap_or(default) }
+        NodeKind::Step {
+            plugin,
+            timeout: options.timeout,
+            on_trap: options.on_trap.unwrap_or(default),
+            concurrency: options.concurrency,
+            ordered: options.ordered.as_ref().is_none_or(|at| at.value),
+        }
     }
 
     fn predicate(&mut self, choice: &Choice) -> Option<Predicate> {

@@ -245,8 +245,27 @@ pub struct PluginLimits {
 pub struct Allow {
     /// Environment variables, with their values.
     pub env: Vec<(String, Secret)>,
+    /// Hosts that it may send HTTP requests to.
+    pub http: Vec<AllowedHost>,
     /// Folders.
     pub dirs: Vec<AllowedDir>,
+}
+
+impl Allow {
+    /// Whether the plugin may use the network: its nodes wait then, see [`NodeKind::Step`].
+    #[must_use]
+    pub fn network(&self) -> bool {
+        !self.http.is_empty()
+    }
+}
+
+/// A host that a plugin may reach, on one port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllowedHost {
+    /// A name in lower case, an address (IPv6 without brackets), `*.` and the end of a name, or `*`.
+    pub host: String,
+    /// The port.
+    pub port: u16,
 }
 
 /// A folder that a plugin may use.
@@ -330,7 +349,8 @@ pub struct NodePlan {
 /// What a node does.
 #[derive(Clone, Debug)]
 pub enum NodeKind {
-    /// A plugin changes each record.
+    /// A plugin changes each record. The node *waits* where the plugin may use the network or `concurrency` is given:
+    /// its calls are made beside the worker, several at a time.
     Step {
         /// The plugin.
         plugin: PluginId,
@@ -338,6 +358,10 @@ pub enum NodeKind {
         timeout: Option<Duration>,
         /// What a trap in a batch leads to.
         on_trap: OnTrap,
+        /// Calls at a time; none where the flow does not say.
+        concurrency: Option<usize>,
+        /// Whether records of a partition leave in their order.
+        ordered: bool,
     },
     /// The expression's value becomes the JSON payload.
     Map(Arc<Expr>),

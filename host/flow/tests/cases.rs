@@ -357,8 +357,6 @@ fn what_cannot_run_yet_is_refused_at_its_place_and_looked_into() {
             ],
         ),
         ("[ { step: s, retries: 3 }, drain ]", &["NOT_AVAILABLE process[0].retries"]),
-        ("[ { step: s, ordered: false }, drain ]", &["NOT_AVAILABLE process[0].ordered"]),
-        ("[ { step: s, ordered: true }, drain ]", &[]),
         ("[ { into_topic: a, dlq: b } ]", &["NOT_AVAILABLE process[0].dlq"]),
     ] {
         let compiled = check(&around(process));
@@ -372,10 +370,42 @@ fn what_cannot_run_yet_is_refused_at_its_place_and_looked_into() {
         "component: step.wasm",
         "component: step.wasm, allow: { http: [\"api:443\"], tcp: [\"db:5432\"] }",
     );
-    assert_eq!(
-        errors(&check(&granted)),
-        ["NOT_AVAILABLE plugins.s.allow.http", "NOT_AVAILABLE plugins.s.allow.tcp"]
-    );
+    assert_eq!(errors(&check(&granted)), ["NOT_AVAILABLE plugins.s.allow.tcp"]);
+}
+
+#[test]
+fn a_node_waits_with_concurrency_or_the_network_and_says_where_order_means_nothing() {
+    let http = |process: &str, hosts: &str| {
+        around(process)
+            .replace("component: step.wasm", &format!("component: step.wasm, allow: {{ http: [{hosts}] }}"))
+    };
+    let all = |text: &str| -> Vec<String> {
+        let compiled = check(text);
+        compiled.issues.iter().map(|issue| format!("{} {}", issue.code, issue.path)).collect()
+    };
+    for (process, hosts, expected) in [
+        ("[ { step: s, concurrency: 4 }, drain ]", "", &[][..]),
+        ("[ { step: s, concurrency: 4, ordered: false, timeout: 30s }, drain ]", "", &[]),
+        ("[ { step: s, ordered: true }, drain ]", "", &[]),
+        ("[ { step: s, ordered: false }, drain ]", "", &["VALUE_INVALID process[0].ordered"]),
+        ("[ { step: s, ordered: false }, drain ]", "'api:443'", &[]),
+        ("[ { step: s, ordered: maybe }, drain ]", "", &["VALUE_INVALID process[0].ordered"]),
+        ("[ { step: s, concurrency: 1001 }, drain ]", "", &["VALUE_INVALID process[0].concurrency"]),
+        ("[ { step: s }, drain ]", "'*.example.com:443', '[::1]:80'", &[]),
+        (
+            "[ { step: s }, drain ]",
+            "'https://example.com', example.com, '169.254.169.254:80'",
+            &[
+                "VALUE_INVALID plugins.s.allow.http[0]",
+                "VALUE_INVALID plugins.s.allow.http[1]",
+                "VALUE_INVALID plugins.s.allow.http[2]",
+            ],
+        ),
+    ] {
+        let found: Vec<String> =
+            all(&http(process, hosts)).into_iter().filter(|issue| !issue.starts_with("ERROR_KIND")).collect();
+        assert_eq!(found, expected, "{process} {hosts}");
+    }
 }
 
 #[test]

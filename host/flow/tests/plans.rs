@@ -200,6 +200,7 @@ fn a_plugin_that_may_write_fails_the_batch_on_a_trap() {
     assert_eq!(on_trap("", ""), OnTrap::Rerun);
     assert_eq!(on_trap(ro, ""), OnTrap::Rerun);
     assert_eq!(on_trap(rw, ""), OnTrap::FailBatch);
+    assert_eq!(on_trap(", allow: { http: ['api:443'] }", ""), OnTrap::FailBatch);
     assert_eq!(on_trap(rw, ", on_trap: rerun"), OnTrap::Rerun);
     assert_eq!(on_trap("", ", on_trap: fail_batch"), OnTrap::FailBatch);
 }

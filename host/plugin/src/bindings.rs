@@ -31,3 +31,35 @@ wasmtime::component::bindgen!({
     with: { "loom:plugin/delivery.commit-tracker": crate::delivery::Tracker },
     imports: { default: trappable },
 });
+
+/// The same world with calls that can be waited for, for instances that run beside the worker. Types are those above.
+pub(crate) mod waiting {
+    wasmtime::component::bindgen!({
+        path: "../../wit",
+        inline: "
+            package loom:host;
+            world every-waiting-role {
+                import loom:plugin/context@0.1.0;
+                import loom:plugin/log@0.1.0;
+                import loom:plugin/delivery@0.1.0;
+                export loom:plugin/setup@0.1.0;
+                export loom:plugin/step@0.1.0;
+                export loom:plugin/predicate@0.1.0;
+                export loom:plugin/sink@0.1.0;
+                export loom:plugin/column-step@0.1.0;
+                export loom:plugin/column-predicate@0.1.0;
+            }
+        ",
+        world: "loom:host/every-waiting-role",
+        ownership: Borrowing { duplicate_if_necessary: true },
+        with: {
+            "loom:plugin/types@0.1.0": crate::bindings::loom::plugin::types,
+            "loom:plugin/columns@0.1.0": crate::bindings::loom::plugin::columns,
+            "loom:plugin/context@0.1.0": crate::bindings::loom::plugin::context,
+            "loom:plugin/log@0.1.0": crate::bindings::loom::plugin::log,
+            "loom:plugin/delivery@0.1.0": crate::bindings::loom::plugin::delivery,
+        },
+        imports: { default: trappable },
+        exports: { default: async },
+    });
+}

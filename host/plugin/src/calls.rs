@@ -223,12 +223,18 @@ impl Run {
     }
 }
 
-fn not_restarted(error: &StartError) -> Fault {
+/// What the row is told that needed a fresh instance.
+pub(crate) fn not_restarted(error: &StartError) -> Fault {
     let cause = match error {
         StartError::Timeout { .. } => Cause::Timeout,
         _ => Cause::Trap,
     };
-    Fault { cause, reason: format!("a fresh instance could not be started: {error}"), worn: false }
+    Fault {
+        cause,
+        reason: format!("a fresh instance could not be started: {error}"),
+        worn: false,
+        waited: cause == Cause::Timeout,
+    }
 }
 
 /// How many of the rows go in the next plugin batch: as many as its bounds allow, and at least one.

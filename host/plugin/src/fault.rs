@@ -20,11 +20,13 @@ pub(crate) struct Fault {
     pub(crate) reason: String,
     /// The instance had used up something that calls before this one took too: on a fresh one the call may succeed.
     pub(crate) worn: bool,
+    /// It ran out of time while it waited for something in the host; guest code that ran too long did not wait.
+    pub(crate) waited: bool,
 }
 
 impl Fault {
     pub(crate) fn protocol(reason: String) -> Self {
-        Fault { cause: Cause::Protocol, reason, worn: false }
+        Fault { cause: Cause::Protocol, reason, worn: false, waited: false }
     }
 }
 
@@ -40,15 +42,17 @@ pub(crate) fn read(
     }
     let refused = memory.take_refused();
     let trap = error.downcast_ref::<Trap>();
-    if error.is::<WaitedTooLong>() || trap == Some(&Trap::Interrupt) {
+    let waited = error.is::<WaitedTooLong>();
+    if waited || trap == Some(&Trap::Interrupt) {
         return Fault {
             cause: Cause::Timeout,
             reason: format!("ran longer than its limit of {limit:?}"),
             worn: false,
+            waited,
         };
     }
     let told = tell(error, trap, limits);
-    let trapped = |reason, worn| Fault { cause: Cause::Trap, reason, worn };
+    let trapped = |reason, worn| Fault { cause: Cause::Trap, reason, worn, waited: false };
     if refused {
         return trapped(
             format!("reached its memory limit of {} and trapped: {told}", size(limits.memory)),

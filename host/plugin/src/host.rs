@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use wasmtime::Engine;
 use wasmtime::component::{Component, Linker};
 
+use crate::beside::Beside;
 use crate::cache::{Cache, CacheDir};
 use crate::facts::{FactsError, facts_of, read_file};
 use crate::grants::GrantError;
+use crate::http::HttpClient;
 use crate::network::Refusals;
 use crate::plugin::{Exports, Loaded, Plugin, PluginSpec};
 use crate::state::{self, HostState};
@@ -32,6 +34,7 @@ struct Inner {
     engine: Engine,
     linker: Linker<HostState>,
     ticker: Ticker,
+    beside: Arc<Beside>,
     cache: Cache,
     /// Components by the digest of their file, so that one file under two names is compiled once.
     compiled: Mutex<HashMap<String, Component>>,
@@ -129,7 +132,8 @@ impl PluginHost {
         state::add_to_linker(&mut linker).map_err(failed)?;
         let ticker = Ticker::start(engine.clone()).map_err(|source| HostError::Ticker { source })?;
         let cache = Cache::open(&options.cache_dir, &engine);
-        let inner = Inner { engine, linker, ticker, cache, compiled: Mutex::default() };
+        let beside = Arc::new(Beside::new(engine.clone()));
+        let inner = Inner { engine, linker, ticker, beside, cache, compiled: Mutex::default() };
         Ok(PluginHost { inner: Arc::new(inner) })
     }
 
@@ -158,6 +162,9 @@ impl PluginHost {
         let name: Arc<str> = spec.name.as_str().into();
         Ok(Plugin::new(Loaded {
             refusals: Arc::new(Refusals::new(name.clone())),
+            http: HttpClient::new(&spec.grants.http).map(Arc::new),
+            component,
+            beside: self.inner.beside.clone(),
             name,
             path: spec.path.clone(),
             facts,

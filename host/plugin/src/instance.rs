@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use wasmtime::Store;
-use wasmtime::component::Instance as Guest;
+use wasmtime::component::{Instance as Guest, InstancePre};
+use wasmtime::{Store, UpdateDeadline};
 
 use crate::answers::Cause;
 use crate::fault::{self, Fault};
@@ -13,6 +13,7 @@ use crate::node::NodeContext;
 use crate::plugin::{Plugin, StartError};
 use crate::state::HostState;
 use crate::ticker::{CallClock, ticks_of};
+use crate::waits::within;
 
 /// Calls after which an instance's memory is what it needs at rest.
 const SETTLED: u64 = 1000;
@@ -49,6 +50,8 @@ pub(crate) struct Instance {
     settled: u64,
     /// Handles of the host, at the last count.
     handles: usize,
+    /// It runs beside the worker: guest code yields at every tick.
+    beside: bool,
 }
 
 impl Instance {
@@ -56,28 +59,14 @@ impl Instance {
     pub(crate) fn start(plugin: &Plugin, node: &NodeContext) -> Result<Instance, StartError> {
         let loaded = plugin.loaded();
         let name = || loaded.name.to_string();
-        let clock = CallClock::new(loaded.beat.clone());
-        let state = HostState::new(node, &loaded.limits, &loaded.grants, loaded.refusals.clone(), clock)
-            .map_err(|source| StartError::Grant { plugin: name(), source })?;
-        let mut store = Store::new(loaded.pre.engine(), state);
-        store.limiter(|state| &mut state.memory);
-        store.set_hostcall_fuel(usize::try_from(loaded.limits.output).unwrap_or(usize::MAX));
-        // More than the host's own table holds, which is then what a guest that leaks runs into.
-        store.set_max_component_handles(4 * HANDLES);
+        let mut store = store(plugin, node, false)?;
         store.epoch_deadline_trap();
 
         let _in_flight = loaded.beat.enter();
         let time = CallTime::new(loaded.limits.lifecycle);
         begin(&mut store, time);
-        let guest = match loaded.pre.instantiate(&mut store) {
-            Ok(guest) => guest,
-            Err(error) => {
-                let fault = fault::read(&error, &mut store.data_mut().memory, &loaded.limits, time.limit);
-                return Err(not_started(plugin, "instantiation", time, fault));
-            }
-        };
-        let limits = loaded.limits.clone();
-        let mut instance = Instance { store, guest, limits, usable: true, calls: 0, settled: 0, handles: 0 };
+        let made = loaded.pre.instantiate(&mut store);
+        let mut instance = Instance::made(plugin, store, made, time, false)?;
         if let Some(setup) = &loaded.exports.setup {
             let setup = instance.find(plugin, "setup", |store, guest| setup.load(store, guest))?;
             let answer = instance
@@ -85,6 +74,42 @@ impl Instance {
             answer.map_err(|reason| StartError::Refused { plugin: name(), reason })?;
         }
         Ok(instance)
+    }
+
+    /// The same for an instance that runs beside the worker, without its configuration.
+    pub(crate) async fn start_beside(
+        plugin: &Plugin,
+        node: &NodeContext,
+        pre: &InstancePre<HostState>,
+    ) -> Result<Instance, StartError> {
+        let mut store = store(plugin, node, true)?;
+        store.epoch_deadline_callback(|store| {
+            let over = store.data().clock.left().is_zero();
+            Ok(if over { UpdateDeadline::Interrupt } else { UpdateDeadline::Yield(1) })
+        });
+        let time = CallTime::new(plugin.limits().lifecycle);
+        let clock = begin(&mut store, time);
+        store.set_epoch_deadline(1);
+        let made = within(clock, pre.instantiate_async(&mut store)).await;
+        Instance::made(plugin, store, made, time, true)
+    }
+
+    fn made(
+        plugin: &Plugin,
+        mut store: Store<HostState>,
+        made: wasmtime::Result<Guest>,
+        time: CallTime,
+        beside: bool,
+    ) -> Result<Instance, StartError> {
+        let limits = plugin.limits().clone();
+        let guest = match made {
+            Ok(guest) => guest,
+            Err(error) => {
+                let fault = fault::read(&error, &mut store.data_mut().memory, &limits, time.limit);
+                return Err(not_started(plugin, "instantiation", time, fault));
+            }
+        };
+        Ok(Instance { store, guest, limits, usable: true, calls: 0, settled: 0, handles: 0, beside })
     }
 
     /// Everything that belongs to the start has been called: counting begins with the calls that follow.
@@ -126,9 +151,25 @@ impl Instance {
         time: CallTime,
         work: impl FnOnce(&mut Store<HostState>) -> wasmtime::Result<T>,
     ) -> Result<T, Fault> {
-        begin(&mut self.store, time);
+        self.begin(time);
+        let outcome = work(&mut self.store);
+        self.end(time, outcome)
+    }
+
+    /// Begins a call beside the worker; what is called on the store is then awaited within the clock, and
+    /// [`Instance::end`] told how it ended.
+    pub(crate) fn begin(&mut self, time: CallTime) -> (CallClock, &mut Store<HostState>) {
+        let clock = begin(&mut self.store, time);
+        if self.beside {
+            self.store.set_epoch_deadline(1);
+        }
         self.calls += 1;
-        match work(&mut self.store) {
+        (clock, &mut self.store)
+    }
+
+    /// A call has ended.
+    pub(crate) fn end<T>(&mut self, time: CallTime, outcome: wasmtime::Result<T>) -> Result<T, Fault> {
+        match outcome {
             Ok(value) => {
                 if self.calls.is_multiple_of(COUNT_EVERY) {
                     self.look();
@@ -178,15 +219,30 @@ impl Instance {
     }
 }
 
-fn begin(store: &mut Store<HostState>, time: CallTime) {
+/// A store with the limits of the plugin.
+fn store(plugin: &Plugin, node: &NodeContext, beside: bool) -> Result<Store<HostState>, StartError> {
+    let loaded = plugin.loaded();
+    let state = HostState::new(node, loaded, beside)
+        .map_err(|source| StartError::Grant { plugin: loaded.name.to_string(), source })?;
+    let mut store = Store::new(loaded.pre.engine(), state);
+    store.limiter(|state| &mut state.memory);
+    store.set_hostcall_fuel(usize::try_from(loaded.limits.output).unwrap_or(usize::MAX));
+    // More than the host's own table holds, which is then what a guest that leaks runs into.
+    store.set_max_component_handles(4 * HANDLES);
+    Ok(store)
+}
+
+fn begin(store: &mut Store<HostState>, time: CallTime) -> CallClock {
     store.set_epoch_deadline(time.ticks);
     let state = store.data_mut();
     state.clock.set(time.ticks);
     // A growth that was refused in an earlier call, and lived with, has nothing to do with this one.
     state.memory.take_refused();
+    state.clock.clone()
 }
 
-fn not_started(plugin: &Plugin, during: &'static str, time: CallTime, fault: Fault) -> StartError {
+/// Why the start ended.
+pub(crate) fn not_started(plugin: &Plugin, during: &'static str, time: CallTime, fault: Fault) -> StartError {
     let plugin = plugin.name().to_owned();
     match fault.cause {
         Cause::Timeout => StartError::Timeout { plugin, during, limit: time.limit },

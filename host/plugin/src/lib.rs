@@ -4,6 +4,8 @@
 //!   the verified cache), links it. [`read_facts`] does the first without the rest.
 //! - [`StepNode`], [`PredicateNode`] and [`SinkInstance`] are a plugin at one node, on one worker, each with an instance
 //!   of its own. They are called on the worker's thread, with a batch and row ids; answers come by position.
+//! - [`CallPool`] is a step or predicate that waits: several instances, called beside the worker, one row each; answers
+//!   come later, with a ring.
 //! - [`Breaker`] decides when a node is held because its plugin, not its records, is bad.
 //!
 //! Invariants:
@@ -16,6 +18,7 @@
 //! Kafka, the flow language and tokens are unknown here: a sink speaks of rows by handles that the caller minted.
 
 mod answers;
+mod beside;
 mod bindings;
 mod breaker;
 mod cache;
@@ -27,6 +30,7 @@ mod facts;
 mod fault;
 mod grants;
 mod host;
+mod http;
 mod instance;
 mod limits;
 mod log;
@@ -35,6 +39,7 @@ mod network;
 mod node;
 mod plain;
 mod plugin;
+mod pool;
 mod predicate;
 mod sink;
 mod state;
@@ -47,11 +52,12 @@ pub use breaker::{Breaker, OPENS_AT, Permit};
 pub use cache::CacheDir;
 pub use delivery::Verdict;
 pub use facts::{Facts, FactsError, Roles, TRACKS, read_facts};
-pub use grants::{DirGrant, DirMode, GrantError, Grants};
+pub use grants::{DirGrant, DirMode, GrantError, Grants, HostGrant};
 pub use host::{HostError, HostOptions, LoadError, PluginHost};
 pub use limits::Limits;
 pub use node::{Interrupt, NodeContext};
 pub use plugin::{Plugin, PluginSpec, StartError};
+pub use pool::{Bell, CallAnswer, CallFault, CallPool};
 pub use predicate::PredicateNode;
 pub use sink::SinkInstance;
 pub use step::StepNode;

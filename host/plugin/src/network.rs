@@ -1,5 +1,6 @@
-//! The network, linked and not granted. Guest toolchains import sockets and HTTP whether they use them or not, so a use
-//! is answered `access-denied` inside the guest, and told once in the log, with the lines that would grant it.
+//! The network, linked whether granted or not. Guest toolchains import sockets and HTTP whether they use them or not, so a
+//! use without a grant is answered `access-denied` inside the guest, and told once in the log, with the lines that would
+//! grant it. HTTP requests to granted hosts are sent by [`HttpClient`].
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -11,8 +12,10 @@ use wasmtime_wasi::p2::bindings::sockets::ip_name_lookup;
 use wasmtime_wasi::p2::bindings::sockets::network::{self, ErrorCode, IpAddress, Network};
 use wasmtime_wasi::p2::{DynPollable, SocketError};
 use wasmtime_wasi::sockets::SocketAddrUse;
+use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode as ErrorCodeOfHttp;
 use wasmtime_wasi_http::{RequestOptions, WasiBody, WasiHttpHooks};
 
+use crate::http::{HttpClient, SendError};
 use crate::state::HostState;
 
 /// Different refusals that are told. A guest that scans addresses fills no log.
@@ -44,6 +47,17 @@ impl Refusals {
             "{used} is not granted: the plugin was told access-denied. To grant it: \
              plugins: {{ {plugin}: {{ allow: {{ {allow} }} }} }}"
         );
+    }
+
+    /// Tells that a granted name leads where no plugin, or not this grant, may go; once a name.
+    fn tell_prohibited(&self, host: &str, why: &str) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() >= TOLD || !told.insert(format!("{host}: {why}")) {
+            return;
+        }
+        drop(told);
+        let plugin = &*self.plugin;
+        tracing::warn!(target: "plugin", plugin, "an HTTP request to {host} was not sent: {why}");
     }
 
     fn socket(&self, address: SocketAddr, using: SocketAddrUse) -> bool {
@@ -149,24 +163,67 @@ impl ip_name_lookup::HostResolveAddressStream for NameLookup<'_> {
     }
 }
 
-/// Outgoing HTTP that refuses every request.
+/// Outgoing HTTP: what is granted is sent, everything else refused.
 #[derive(Debug)]
-pub(crate) struct RefuseHttp(pub(crate) Arc<Refusals>);
+pub(crate) struct Requests {
+    pub(crate) refusals: Arc<Refusals>,
+    pub(crate) client: Option<Arc<HttpClient>>,
+}
 
 type Response = (http::Response<WasiBody>, Box<dyn Future<Output = wasmtime_wasi_http::Result<()>> + Send>);
 
-impl WasiHttpHooks for RefuseHttp {
+impl WasiHttpHooks for Requests {
     fn send_request(
         &mut self,
         request: http::Request<WasiBody>,
-        _options: Option<RequestOptions>,
+        options: Option<RequestOptions>,
         _done: Box<dyn Future<Output = wasmtime_wasi_http::Result<()>> + Send>,
     ) -> Box<dyn Future<Output = wasmtime_wasi_http::Result<Response>> + Send> {
         let uri = request.uri();
         let host = uri.host().unwrap_or_default();
         let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("http") { 80 } else { 443 });
-        self.0.tell(&format!("an HTTP request to {host}:{port}"), &format!("http: [\"{host}:{port}\"]"));
-        Box::new(async { Err(wasmtime_wasi_http::Error::HttpRequestDenied) })
+        let granted = self.client.as_ref().filter(|client| client.grants(host, port));
+        let Some(client) = granted.cloned() else {
+            let host = crate::log::cut(host, 255);
+            self.refusals
+                .tell(&format!("an HTTP request to {host}:{port}"), &format!("http: [\"{host}:{port}\"]"));
+            return Box::new(async { Err(wasmtime_wasi_http::Error::HttpRequestDenied) });
+        };
+        let refusals = self.refusals.clone();
+        Box::new(async move {
+            let answer = client.send(request, options.unwrap_or_default()).await;
+            if let Err(SendError::Prohibited { host, why }) = &answer {
+                refusals.tell_prohibited(host, why);
+            }
+            let nothing_more: Box<dyn Future<Output = _> + Send> = Box::new(async { Ok(()) });
+            Ok((answer?, nothing_more))
+        })
+    }
+
+    // The guest is told; whose fault it is cannot be known here, and it may come with every request.
+    fn p2_error_from_hyper(&mut self, error: &hyper::Error) -> ErrorCodeOfHttp {
+        let plugin = &*self.refusals.plugin;
+        tracing::debug!(target: "plugin", plugin, "an HTTP exchange failed: {error}");
+        if error.is_incomplete_message() || error.is_closed() {
+            ErrorCodeOfHttp::ConnectionTerminated
+        } else {
+            ErrorCodeOfHttp::HttpProtocolError
+        }
+    }
+
+    fn p2_error_from_connect(&mut self, error: &std::io::Error) -> ErrorCodeOfHttp {
+        let plugin = &*self.refusals.plugin;
+        tracing::debug!(target: "plugin", plugin, "no connection: {error}");
+        match error.kind() {
+            std::io::ErrorKind::TimedOut => ErrorCodeOfHttp::ConnectionTimeout,
+            _ => ErrorCodeOfHttp::ConnectionRefused,
+        }
+    }
+
+    fn p2_error_from_tls(&mut self, error: &std::io::Error) -> ErrorCodeOfHttp {
+        let plugin = &*self.refusals.plugin;
+        tracing::debug!(target: "plugin", plugin, "no TLS: {error}");
+        ErrorCodeOfHttp::TlsProtocolError
     }
 }
 
@@ -178,7 +235,7 @@ mod tests {
 
     use wasmtime_wasi_http::{WasiBody, WasiHttpHooks};
 
-    use super::{Refusals, RefuseHttp};
+    use super::{Refusals, Requests};
 
     #[test]
     fn every_http_request_is_refused_and_told_with_its_host_and_port() {
@@ -189,7 +246,11 @@ mod tests {
             ("http://[::1]:8080/", "http: [\"[::1]:8080\"]"),
         ] {
             let request = http::Request::builder().uri(uri).body(WasiBody::default()).unwrap();
-            let answer = RefuseHttp(refusals.clone()).send_request(request, None, Box::new(async { Ok(()) }));
+            let answer = Requests { refusals: refusals.clone(), client: None }.send_request(
+                request,
+                None,
+                Box::new(async { Ok(()) }),
+            );
             let answer = wasmtime_wasi::runtime::in_tokio(std::pin::Pin::from(answer));
             assert!(matches!(answer, Err(wasmtime_wasi_http::Error::HttpRequestDenied)));
             assert!(refusals.told.lock().unwrap().contains(allow), "{uri}");

@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use wasmtime::component::{ComponentExportIndex, InstancePre};
+use wasmtime::component::{Component, ComponentExportIndex, InstancePre};
 
+use crate::beside::Beside;
 use crate::bindings::exports::loom::plugin::{column_predicate, column_step, predicate, setup, sink, step};
 use crate::facts::{BIND_TRACKER, Facts, Roles};
 use crate::grants::{GrantError, Grants};
+use crate::http::HttpClient;
 use crate::limits::Limits;
 use crate::network::Refusals;
 use crate::state::HostState;
@@ -61,6 +63,10 @@ pub(crate) struct Loaded {
     pub(crate) limits: Limits,
     pub(crate) grants: Grants,
     pub(crate) refusals: Arc<Refusals>,
+    /// What sends its HTTP requests; none where it may send none.
+    pub(crate) http: Option<Arc<HttpClient>>,
+    pub(crate) component: Component,
+    pub(crate) beside: Arc<Beside>,
     pub(crate) beat: Arc<Beat>,
     /// Keeps the ticker alive as long as there is a plugin to call.
     pub(crate) _host: Arc<dyn std::any::Any + Send + Sync>,
@@ -198,6 +204,14 @@ pub enum StartError {
         during: &'static str,
         /// The limit.
         limit: Duration,
+    },
+    /// Calls beside the worker cannot be made at all.
+    #[error("plugin {plugin} cannot be called beside its worker: {reason}")]
+    Beside {
+        /// The plugin's name.
+        plugin: String,
+        /// What the system, or the engine, says.
+        reason: String,
     },
     /// A grant cannot be given any more.
     #[error("plugin {plugin}: {source}")]

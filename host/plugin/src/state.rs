@@ -10,11 +10,12 @@ use crate::answers::told;
 use crate::bindings::loom::plugin::types::Failure;
 use crate::bindings::loom::plugin::{context, delivery, log};
 use crate::delivery::{Tracker, Verdicts};
-use crate::grants::{GrantError, Grants};
-use crate::limits::{HANDLES, Limits, MemoryGauge};
+use crate::grants::GrantError;
+use crate::limits::{HANDLES, MemoryGauge};
 use crate::log::{Captured, PluginLog};
-use crate::network::{self, NameLookup, Refusals, RefuseHttp};
+use crate::network::{self, NameLookup, Refusals, Requests};
 use crate::node::NodeContext;
+use crate::plugin::Loaded;
 use crate::ticker::CallClock;
 use crate::waits::{self, Waits};
 
@@ -32,40 +33,36 @@ pub(crate) struct HostState {
     refusals: Arc<Refusals>,
     wasi: WasiCtx,
     http: WasiHttpCtx,
-    refuse_http: RefuseHttp,
+    requests: Requests,
 }
 
 impl HostState {
-    pub(crate) fn new(
-        node: &NodeContext,
-        limits: &Limits,
-        grants: &Grants,
-        refusals: Arc<Refusals>,
-        clock: CallClock,
-    ) -> Result<Self, GrantError> {
+    pub(crate) fn new(node: &NodeContext, plugin: &Loaded, beside: bool) -> Result<Self, GrantError> {
+        let Loaded { limits, grants, refusals, http, beat, .. } = plugin;
         let log = Arc::new(PluginLog::new(node.clone(), limits.log));
         let mut builder = WasiCtxBuilder::new();
         builder
             .stdout(Captured::new(log.clone(), tracing::Level::INFO))
             .stderr(Captured::new(log.clone(), tracing::Level::WARN))
             .max_random_size(RANDOM_BYTES)
-            // Instances run on worker threads, one call at a time: handing file calls to other threads only costs.
-            .allow_blocking_current_thread(true);
+            // On a worker's thread there is one call at a time, and handing file calls to other threads only costs;
+            // beside it calls share threads, and a slow file would hold them.
+            .allow_blocking_current_thread(!beside);
         grants.give(&mut builder)?;
         network::refuse_sockets(&mut builder, refusals.clone());
         let mut table = ResourceTable::new();
         table.set_max_capacity(HANDLES);
         Ok(HostState {
             memory: MemoryGauge::new(limits.memory),
-            clock,
+            clock: CallClock::new(beat.clone()),
             verdicts: Verdicts::default(),
             table,
             node: node.clone(),
             log,
             wasi: builder.build(),
             http: WasiHttpCtx::new(),
-            refuse_http: RefuseHttp(refusals.clone()),
-            refusals,
+            requests: Requests { refusals: refusals.clone(), client: http.clone() },
+            refusals: refusals.clone(),
         })
     }
 
@@ -86,6 +83,20 @@ pub(crate) fn add_to_linker(linker: &mut Linker<HostState>) -> wasmtime::Result<
     waits::add_to_linker(linker)?;
     network::add_to_linker(linker)?;
     linker.allow_shadowing(false);
+    add_our_own(linker)
+}
+
+/// The same for instances that run beside the worker: what waits in the host lets others run.
+pub(crate) fn add_to_linker_beside(linker: &mut Linker<HostState>) -> wasmtime::Result<()> {
+    wasmtime_wasi::p2::add_to_linker_async(linker)?;
+    wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)?;
+    linker.allow_shadowing(true);
+    network::add_to_linker(linker)?;
+    linker.allow_shadowing(false);
+    add_our_own(linker)
+}
+
+fn add_our_own(linker: &mut Linker<HostState>) -> wasmtime::Result<()> {
     context::add_to_linker::<HostState, HasSelf<HostState>>(linker, |state| state)?;
     log::add_to_linker::<HostState, HasSelf<HostState>>(linker, |state| state)?;
     delivery::add_to_linker::<HostState, HasSelf<HostState>>(linker, |state| state)
@@ -99,7 +110,7 @@ impl WasiView for HostState {
 
 impl WasiHttpView for HostState {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
-        WasiHttpCtxView { ctx: &mut self.http, table: &mut self.table, hooks: &mut self.refuse_http }
+        WasiHttpCtxView { ctx: &mut self.http, table: &mut self.table, hooks: &mut self.requests }
     }
 }
 

@@ -178,7 +178,11 @@ impl Guest for StepGuest {
     }
 }
 
-fn check(rows: usize, mut answer: columns::Changes) -> Result<(Changes, Vec<(u32, Failure)>), String> {
+/// The changes of a column answer, and its failures by row; an error names what breaks the contract.
+pub(crate) fn check(
+    rows: usize,
+    mut answer: columns::Changes,
+) -> Result<(Changes, Vec<(u32, Failure)>), String> {
     let mut failures = std::mem::take(&mut answer.failures);
     checked_failures(rows, &mut failures)?;
     Ok((checked(rows, answer)?, failures))

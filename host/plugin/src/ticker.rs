@@ -131,7 +131,7 @@ pub(crate) fn ticks_of(limit: Duration) -> u64 {
 }
 
 /// How long the call that is running may still run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct CallClock {
     beat: Arc<Beat>,
     deadline: u64,

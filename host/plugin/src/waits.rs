@@ -56,6 +56,26 @@ fn bounded<T>(clock: &CallClock, future: impl Future<Output = T>) -> Result<T, W
     })
 }
 
+/// Waits for a guest's call beside the worker, as long as the clock allows.
+///
+/// Once time is up the call is polled once more: guest code that can run is interrupted then by its own epoch, so that
+/// [`WaitedTooLong`] is only ever said of a call that waits for something in the host.
+pub(crate) async fn within<T>(
+    clock: CallClock,
+    call: impl Future<Output = wasmtime::Result<T>>,
+) -> wasmtime::Result<T> {
+    let mut call = pin!(call);
+    loop {
+        let left = clock.left();
+        if let Ok(result) = tokio::time::timeout(left, &mut call).await {
+            return result;
+        }
+        if left.is_zero() {
+            return Err(WaitedTooLong.into());
+        }
+    }
+}
+
 fn bounded_stream<T>(clock: &CallClock, future: impl Future<Output = StreamResult<T>>) -> StreamResult<T> {
     bounded(clock, future).unwrap_or_else(|waited| Err(StreamError::Trap(waited.into())))
 }

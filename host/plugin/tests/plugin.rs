@@ -11,6 +11,8 @@ mod limits;
 mod loading;
 #[path = "plugin/logs.rs"]
 mod logs;
+#[path = "plugin/pool.rs"]
+mod pool;
 #[path = "plugin/predicates.rs"]
 mod predicates;
 #[path = "plugin/sinks.rs"]

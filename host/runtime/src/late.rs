@@ -6,6 +6,11 @@
 //! breaker) wait in the same lanes, so that there is one order of a partition's rows and not two.
 //!
 //! A partition with rows in a lane is not polled, so a lane never grows beyond what was in flight.
+//!
+//! Where calls overlap, at nodes that wait, a partition's rows lie in a [`Window`] instead: the same order, with more
+//! than one of them being called.
+
+mod window;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -16,6 +21,8 @@ use loom_types::{Moment, PartitionId};
 use crate::nodes::Target;
 use crate::rows::Row;
 
+pub(crate) use window::{Leaving, Stand, Window};
+
 /// The first wait of a row that is tried again.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 
@@ -25,6 +32,14 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// The wait between attempts of a row, of a sink's flush, and of whatever else a plugin asks to be tried again.
 pub(crate) fn retry_backoff() -> Backoff {
     Backoff::new(FIRST_WAIT, LONGEST_WAIT)
+}
+
+/// How long a row waits after so many attempts.
+pub(crate) fn wait_after(attempts: u32, random: f64) -> Duration {
+    let mut backoff = retry_backoff();
+    // Far enough for the longest wait.
+    let attempts = attempts.clamp(1, 16);
+    (0..attempts).fold(FIRST_WAIT, |_, _| backoff.failed(random))
 }
 
 /// A row in a lane.

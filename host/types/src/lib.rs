@@ -3,6 +3,7 @@
 //!
 //! Nothing here does I/O, reads a clock or knows a client library.
 
+mod address;
 mod batch;
 mod column;
 mod headers;
@@ -11,6 +12,7 @@ mod moment;
 mod names;
 mod source;
 
+pub use address::AddressClass;
 pub use batch::{Batch, BatchBuilder, Changes, RecordRef, Rows};
 pub use column::{BytesBuilder, BytesColumn, Column, ColumnError};
 pub use headers::{HeaderBuilder, HeaderColumn, HeaderIter};

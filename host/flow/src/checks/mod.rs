@@ -10,6 +10,7 @@ mod error_kinds;
 mod errors_ignored;
 mod extra_keys;
 mod fork_unmatched;
+mod ordered_idle;
 mod outputs;
 mod plugin_unknown;
 mod positions;
@@ -77,6 +78,7 @@ pub(crate) fn check(
     positions::check(&mut checks);
     terminals::check(&mut checks);
     fork_unmatched::check(&mut checks);
+    ordered_idle::check(&mut checks);
     plugin_unknown::check(&mut checks);
     components::check(&mut checks);
     sink_untracked::check(&mut checks);

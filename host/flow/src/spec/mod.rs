@@ -7,6 +7,7 @@ mod cx;
 mod errors;
 mod exprs;
 mod fields;
+mod hosts;
 mod kafka;
 mod nodes;
 mod plugins;

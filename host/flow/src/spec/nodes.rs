@@ -14,6 +14,9 @@ use crate::ask::Role;
 use crate::issue::Code;
 use crate::plan::{FlushBounds, OnTrap, Timestamp};
 
+/// Calls at a time that a node may have.
+const MOST_CALLS: u64 = 1000;
+
 /// Reads the node whose key is `key`, with the options beside it.
 pub(super) fn node(
     cx: &mut Cx<'_>,
@@ -78,16 +81,8 @@ fn call_options(cx: &mut Cx<'_>, fields: &mut Fields<'_>) -> CallOptions {
         [("rerun", Some(OnTrap::Rerun)), ("fail_batch", Some(OnTrap::FailBatch)), ("reset", None)];
     let timeout = fields.take("timeout").and_then(|field| duration(cx, &field));
     retries(cx, fields);
-    if let Some(field) = fields.take("concurrency")
-        && whole(cx, &field, Zero::Refused).is_some()
-    {
-        cx.not_available(&field.key_place(), "`concurrency`");
-    }
-    if let Some(field) = fields.take("ordered")
-        && boolean(cx, &field).is_some_and(|at| !at.value)
-    {
-        cx.not_available(&field.key_place(), "`ordered: false`");
-    }
+    let concurrency = fields.take("concurrency").and_then(|field| concurrency(cx, &field));
+    let ordered = fields.take("ordered").and_then(|field| boolean(cx, &field));
     let on_trap = fields.take("on_trap").and_then(|field| {
         let at = word(cx, &field, &ON_TRAP)?;
         if at.value.is_none() {
@@ -95,7 +90,18 @@ fn call_options(cx: &mut Cx<'_>, fields: &mut Fields<'_>) -> CallOptions {
         }
         at.value
     });
-    CallOptions { timeout, on_trap }
+    CallOptions { timeout, on_trap, concurrency, ordered }
+}
+
+/// Calls at a time. Each needs an instance with memory of its own, so that large numbers are mistakes.
+fn concurrency(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<usize> {
+    let at = whole(cx, field, Zero::Refused)?;
+    if at.value > MOST_CALLS {
+        let message = format!("`concurrency` takes at most {MOST_CALLS}: each call at a time is an instance");
+        cx.error(&at.place, Code::ValueInvalid, message);
+        return None;
+    }
+    usize::try_from(at.value).ok()
 }
 
 fn retries(cx: &mut Cx<'_>, fields: &mut Fields<'_>) {

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::cx::Cx;
 use super::fields::{Field, Fields, items};
+use super::hosts::allowed_host;
 use super::values::{Text, duration, name, size, text, word};
 use crate::interpolate::{has_reference, is_name};
 use crate::issue::Code;
@@ -131,12 +132,15 @@ fn allow(cx: &mut Cx<'_>, field: &Field<'_>) -> Allow {
     if let Some(list) = fields.take("env").and_then(|field| items(cx, &field, "variable names")) {
         allow.env = list.iter().filter_map(|item| granted_variable(cx, item)).collect();
     }
-    for (key, what) in [("http", "`allow.http`"), ("tcp", "`allow.tcp`")] {
-        let Some(field) = fields.take(key) else { continue };
-        let Some(list) = items(cx, &field, "hosts with ports") else { continue };
-        let hosts: Vec<Text> = list.iter().filter_map(|item| name(cx, item)).collect();
+    if let Some(list) = fields.take("http").and_then(|field| items(cx, &field, "hosts with ports")) {
+        allow.http = list.iter().filter_map(|item| allowed_host(cx, item)).collect();
+    }
+    if let Some(field) = fields.take("tcp")
+        && let Some(list) = items(cx, &field, "hosts with ports")
+    {
+        let hosts: Vec<_> = list.iter().filter_map(|item| allowed_host(cx, item)).collect();
         if !hosts.is_empty() {
-            cx.not_available(&field.key_place(), what);
+            cx.not_available(&field.key_place(), "`allow.tcp`");
         }
     }
     if let Some(list) = fields.take("dirs").and_then(|field| items(cx, &field, "folders")) {

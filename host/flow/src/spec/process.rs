@@ -11,7 +11,7 @@ use super::exprs::{Choice, ExprSpec};
 use super::fields::{Field, Fields, items, nearest, unknown_key};
 use super::nodes;
 use super::switch::Switch;
-use super::values::Text;
+use super::values::{At, Text};
 use crate::ask::Role;
 use crate::issue::Code;
 use crate::plan::{FlushBounds, OnTrap, Timestamp};
@@ -74,6 +74,9 @@ pub(crate) enum Kind {
 pub(crate) struct CallOptions {
     pub(crate) timeout: Option<Duration>,
     pub(crate) on_trap: Option<OnTrap>,
+    pub(crate) concurrency: Option<usize>,
+    /// `ordered` as written, with its place.
+    pub(crate) ordered: Option<At<bool>>,
 }
 
 #[derive(Debug)]

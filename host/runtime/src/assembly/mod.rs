@@ -25,7 +25,7 @@ use crate::Options;
 use crate::clock::{Clock, SystemClock};
 use crate::engine::{self, Seed};
 use crate::failure::{AssemblyError, Failure};
-use crate::nodes::{Flow, Graph, Plugins, Shared, lower};
+use crate::nodes::{Flow, Graph, Op, Plugins, Shared, lower};
 use crate::outputs::Outputs;
 use crate::settings::output_settings;
 use crate::stop::Stop;
@@ -169,7 +169,14 @@ impl Ground {
         }
         let reader = self.broker.reader(assigned, self.total, self.waker.clone())?;
         let outputs = self.graph.outputs.settings(&output_settings(&plan.outputs));
+        let bell = self.waker.clone();
         let writer = self.broker.writer(&outputs, self.waker)?;
+        let mut nodes = self.graph.nodes;
+        for node in &mut nodes {
+            if let Op::Waiting(waiting) = &mut node.op {
+                waiting.ring(bell.clone());
+            }
+        }
         let topics: Arc<[Arc<str>]> = plan.consumer.topics.clone().into();
         let shared = Shared {
             worker: self.worker,
@@ -186,7 +193,7 @@ impl Ground {
             plan,
         };
         let flow = Flow {
-            nodes: self.graph.nodes,
+            nodes,
             entry: self.graph.entry,
             routes: self.graph.routes,
             shared,

@@ -2,7 +2,7 @@
 
 use loom_flow::Plan;
 use loom_flow::plan::{Delivery, NodeKind, NodePlan, PluginPlan};
-use loom_plugin::{DirGrant, DirMode, Grants, Limits, Plugin, PluginHost, PluginSpec, StartError};
+use loom_plugin::{DirGrant, DirMode, Grants, HostGrant, Limits, Plugin, PluginHost, PluginSpec, StartError};
 
 use crate::failure::{AssemblyError, Status};
 use crate::nodes::{Components, Refusal};
@@ -36,9 +36,10 @@ pub(super) fn refused(refusal: Refusal) -> AssemblyError {
         StartError::RoleMissing { .. } => "PLUGIN_ROLE_MISSING",
         StartError::Types { .. } => "PLUGIN_INCOMPATIBLE",
         StartError::Refused { .. } => "PLUGIN_CONFIG_INVALID",
-        StartError::Trap { .. } | StartError::Timeout { .. } | StartError::Grant { .. } => {
-            "PLUGIN_LOAD_FAILED"
-        }
+        StartError::Trap { .. }
+        | StartError::Timeout { .. }
+        | StartError::Beside { .. }
+        | StartError::Grant { .. } => "PLUGIN_LOAD_FAILED",
     };
     AssemblyError::refused(code, format!("{}: {}", refusal.node, refusal.error))
 }
@@ -60,6 +61,7 @@ fn spec(plugin: &PluginPlan) -> PluginSpec {
         },
         grants: Grants {
             env: plugin.allow.env.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect(),
+            http: plugin.allow.http.iter().map(|host| HostGrant::new(&host.host, host.port)).collect(),
             dirs: plugin
                 .allow
                 .dirs

@@ -1,13 +1,18 @@
 //! Plugins that are WebAssembly components.
 
+use std::sync::Arc;
+
 use loom_flow::plan::{OnTrap, PluginId};
+use loom_kafka::Waker;
 use loom_plugin::{
-    CallFailure, Interrupt, NodeContext, Plugin, PredicateNode, SinkInstance, StartError, StepNode, Verdict,
+    CallAnswer, CallFailure, CallPool, Interrupt, NodeContext, Plugin, PredicateNode, SinkInstance,
+    StartError, StepNode, Verdict,
 };
 use loom_types::{Batch, Changes};
 
-use super::plugins::{Label, Plugins, RowAnswers, RowCalls, SinkStart};
+use super::plugins::{Label, Plugins, RowAnswers, RowCalls, SinkStart, WaitingRole};
 use super::sink::SinkCalls;
+use super::waiting::{Answered, Fault, Verdict, WaitingCalls};
 
 /// Bytes of one `write`, at most, where a sixteenth of the plugin's memory is not less.
 const WRITE_BYTES: u64 = 1 << 20;
@@ -40,6 +45,21 @@ impl Plugins for Components {
     ) -> Result<Box<dyn RowCalls>, StartError> {
         let predicate = PredicateNode::new(&self.0[plugin.0], context)?;
         Ok(Box::new(predicate.interrupted_by(interrupt.clone())))
+    }
+
+    fn waiting(
+        &self,
+        plugin: PluginId,
+        context: NodeContext,
+        role: WaitingRole,
+        calls: usize,
+    ) -> Result<Box<dyn WaitingCalls>, StartError> {
+        let plugin = &self.0[plugin.0];
+        let pool = match role {
+            WaitingRole::Step => CallPool::step(plugin, context, calls)?,
+            WaitingRole::Predicate => CallPool::predicate(plugin, context, calls)?,
+        };
+        Ok(Box::new(pool))
     }
 
     fn sink(&self, plugin: PluginId, context: NodeContext) -> Result<SinkStart, StartError> {
@@ -106,5 +126,30 @@ impl SinkCalls for SinkInstance {
 
     fn wants_recycling(&self) -> bool {
         SinkInstance::wants_recycling(self)
+    }
+}
+
+impl WaitingCalls for CallPool {
+    fn ring(&mut self, bell: Waker) {
+        CallPool::ring(self, bell);
+    }
+
+    fn start(&mut self, call: u64, batch: &Arc<Batch>, row: u32) {
+        CallPool::start(self, call, batch.clone(), row);
+    }
+
+    fn answers(&mut self, out: &mut Vec<Answered>) {
+        self.take_answers(|call, answer| {
+            let verdict = match answer {
+                Ok(CallAnswer::Changed(changes)) => Ok(Verdict::Changed(changes)),
+                Ok(CallAnswer::Is(yes)) => Ok(Verdict::Is(yes)),
+                Err(fault) => Err(Fault { cause: fault.cause, reason: fault.reason, waited: fault.waited }),
+            };
+            out.push(Answered { call, verdict });
+        });
+    }
+
+    fn abandon(&mut self, call: u64) {
+        CallPool::abandon(self, call);
     }
 }

@@ -34,6 +34,7 @@ impl Flow {
                 let node = &self.nodes[id.0];
                 let plugin = match &node.op {
                     Op::Plugin(plugin) => Some(plugin.name()),
+                    Op::Waiting(plugin) => Some(plugin.name()),
                     Op::Sink(sink) => Some(sink.name()),
                     _ => None,
                 };
@@ -57,6 +58,7 @@ impl Flow {
         let node = &self.nodes[id.0];
         let plugin = match &node.op {
             Op::Plugin(plugin) => Some(plugin.name().0),
+            Op::Waiting(plugin) => Some(plugin.name().0),
             Op::Sink(sink) => Some(sink.name().0),
             _ => None,
         };

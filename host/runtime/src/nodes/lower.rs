@@ -13,7 +13,8 @@ use loom_plugin::{Breaker, Interrupt, NodeContext, StartError};
 use loom_types::{Ending, ErrorKind, WorkerIndex};
 
 use super::call::PluginNode;
-use super::plugins::{Plugins, RowCalls};
+use super::plugins::{Plugins, RowCalls, WaitingRole};
+use super::waiting::{Waiting, WaitingNode};
 use super::{Graph, Node, NodeId, Op, SinkNode, Target};
 use crate::late::Lanes;
 use crate::outputs::OutputTable;
@@ -51,6 +52,13 @@ pub(crate) fn lower(
     if refusals.is_empty() { Ok(Graph { nodes, entry, routes, outputs }) } else { Err(refusals) }
 }
 
+/// What a flow says of a node whose calls may overlap.
+#[derive(Clone, Copy)]
+struct Waits {
+    concurrency: Option<usize>,
+    ordered: bool,
+}
+
 struct Lowering<'a> {
     plan: &'a Plan,
     plugins: &'a dyn Plugins,
@@ -75,7 +83,10 @@ impl Lowering<'_> {
 
     fn node(&mut self, node: &NodePlan, next: Target) -> Target {
         match &node.kind {
-            NodeKind::Step { plugin, timeout, on_trap } => self.step(node, *plugin, *timeout, *on_trap, next),
+            NodeKind::Step { plugin, timeout, on_trap, concurrency, ordered } => {
+                let waits = Waits { concurrency: *concurrency, ordered: *ordered };
+                self.step(node, *plugin, *timeout, *on_trap, waits, next)
+            }
             NodeKind::Map(expr) => self.push(node, Op::Map { expr: expr.clone(), next }),
             NodeKind::Filter(predicate) => self.test(node, predicate, next, Target::End(Ending::Filtered)),
             NodeKind::Fork(Fork::When { branches, default }) => {
@@ -128,9 +139,13 @@ impl Lowering<'_> {
         plugin: PluginId,
         timeout: Option<Duration>,
         on_trap: OnTrap,
+        waits: Waits,
         next: Target,
     ) -> Target {
         let context = self.context(node, plugin, timeout);
+        if waits.concurrency.is_some() || self.network(plugin) {
+            return self.waiting(node, plugin, context, WaitingRole::Step, waits, next, next);
+        }
         let span = span(&context);
         match self.plugins.step(plugin, context, on_trap, self.interrupt) {
             Ok(step) => {
@@ -146,6 +161,10 @@ impl Lowering<'_> {
             Predicate::Expr(expr) => self.push(node, Op::Test { expr: expr.clone(), yes, no }),
             Predicate::Plugin(plugin) => {
                 let context = self.context(node, *plugin, None);
+                if self.network(*plugin) {
+                    let waits = Waits { concurrency: None, ordered: true };
+                    return self.waiting(node, *plugin, context, WaitingRole::Predicate, waits, yes, no);
+                }
                 let span = span(&context);
                 match self.plugins.predicate(*plugin, context, self.interrupt) {
                     Ok(predicate) => {
@@ -156,6 +175,42 @@ impl Lowering<'_> {
                 }
             }
         }
+    }
+
+    /// Whether a plugin may use the network.
+    fn network(&self, id: PluginId) -> bool {
+        self.plan.plugins[id.0].allow.network()
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "all of what a waiting node is made of, in one place")]
+    fn waiting(
+        &mut self,
+        node: &NodePlan,
+        id: PluginId,
+        context: NodeContext,
+        role: WaitingRole,
+        waits: Waits,
+        yes: Target,
+        no: Target,
+    ) -> Target {
+        let span = span(&context);
+        let concurrency = waits.concurrency.unwrap_or(1);
+        let calls = match self.plugins.waiting(id, context, role, concurrency) {
+            Ok(calls) => calls,
+            Err(error) => return self.refuse(node, error),
+        };
+        let parts = Waiting {
+            plugin: self.plugins.label(id),
+            span,
+            yes,
+            no,
+            breaker: Breaker::new(self.plan.plugins[id.0].breaker),
+            calls,
+            concurrency,
+            ordered: waits.ordered,
+            network: self.network(id),
+        };
+        self.push(node, Op::Waiting(Box::new(WaitingNode::new(parts))))
     }
 
     fn plugin(

@@ -11,6 +11,7 @@ mod lower;
 mod plugins;
 mod sink;
 mod sink_node;
+mod waiting;
 mod walk;
 
 use std::collections::{BTreeMap, HashMap};
@@ -33,6 +34,7 @@ pub(crate) use components::Components;
 pub(crate) use lower::{Refusal, lower};
 pub(crate) use plugins::Plugins;
 pub(crate) use sink_node::SinkNode;
+pub(crate) use waiting::WaitingNode;
 
 /// Index into the lowered nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,6 +64,8 @@ pub(crate) struct Node {
 pub(crate) enum Op {
     /// A step or predicate component.
     Plugin(Box<PluginNode>),
+    /// The same, of a plugin that waits: called beside the worker.
+    Waiting(Box<WaitingNode>),
     /// The value of the expression becomes the payload.
     Map { expr: Arc<Expr>, next: Target },
     /// A condition in CEL.

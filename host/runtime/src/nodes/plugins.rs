@@ -8,6 +8,7 @@ use loom_plugin::{Interrupt, NodeContext, RowFailure, StartError};
 use loom_types::{Batch, Changes};
 
 use super::sink::{Make, SinkCalls};
+use super::waiting::WaitingCalls;
 
 /// A plugin as errors and logs name it.
 #[derive(Clone, Debug)]
@@ -47,6 +48,13 @@ pub(crate) struct SinkStart {
     pub tracked: bool,
 }
 
+/// What a waiting node asks its plugin for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitingRole {
+    Step,
+    Predicate,
+}
+
 /// Starts plugins at nodes. A start that is refused says why.
 pub(crate) trait Plugins {
     fn label(&self, plugin: PluginId) -> Label;
@@ -65,6 +73,15 @@ pub(crate) trait Plugins {
         context: NodeContext,
         interrupt: &Interrupt,
     ) -> Result<Box<dyn RowCalls>, StartError>;
+
+    /// Starts a step or predicate that waits, with up to `calls` calls at a time: calls that answer later.
+    fn waiting(
+        &self,
+        plugin: PluginId,
+        context: NodeContext,
+        role: WaitingRole,
+        calls: usize,
+    ) -> Result<Box<dyn WaitingCalls>, StartError>;
 
     fn sink(&self, plugin: PluginId, context: NodeContext) -> Result<SinkStart, StartError>;
 }

@@ -37,6 +37,9 @@ impl Flow {
                 Op::Plugin(plugin) => {
                     (format!("{} (plugin {})", node.path, plugin.name().0), plugin.waiting())
                 }
+                Op::Waiting(plugin) => {
+                    (format!("{} (plugin {})", node.path, plugin.name().0), plugin.waiting())
+                }
                 Op::Sink(sink) => (
                     format!("{} (sink {})", node.path, sink.name().0),
                     sink.sink.waiting() + sink.sink.open(),
@@ -65,6 +68,7 @@ impl Flow {
     fn at_node(&mut self, id: NodeId, rows: RowSet) {
         match &self.nodes[id.0].op {
             Op::Plugin(_) => self.arrive(id, rows),
+            Op::Waiting(_) => self.waiting_arrive(id, rows),
             Op::Sink(_) => self.sink_arrive(id, rows),
             Op::Map { .. } => self.map(id, rows),
             Op::Test { .. } => self.test(id, rows),

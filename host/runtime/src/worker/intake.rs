@@ -100,6 +100,7 @@ impl Worker {
         for id in &self.busy {
             match &self.flow.nodes[id.0].op {
                 Op::Plugin(node) => node.holding().for_each(|partition| held[partition.index()] = true),
+                Op::Waiting(node) => node.holding().for_each(|partition| held[partition.index()] = true),
                 Op::Sink(node) => node.sink.holding().for_each(|partition| held[partition.index()] = true),
                 _ => {}
             }

@@ -99,7 +99,7 @@ pub(crate) struct Parts {
 impl Worker {
     pub(crate) fn new(parts: Parts) -> Self {
         let busy = parts.flow.nodes.iter().enumerate();
-        let busy = busy.filter(|(_, node)| matches!(node.op, Op::Plugin(_) | Op::Sink(_)));
+        let busy = busy.filter(|(_, node)| matches!(node.op, Op::Plugin(_) | Op::Waiting(_) | Op::Sink(_)));
         let busy = busy.map(|(index, _)| NodeId(index)).collect();
         Worker {
             flow: parts.flow,
@@ -214,6 +214,8 @@ impl Worker {
                 Op::Plugin(node) if node.next_due().is_some_and(|due| due <= now) => {
                     self.flow.progress_plugin(id)
                 }
+                // Answers come unasked.
+                Op::Waiting(node) if !node.is_empty() => self.flow.progress_waiting(id),
                 Op::Sink(node) if node.next_due().is_some_and(|due| due <= now) => {
                     self.flow.progress_sink(id)
                 }
@@ -225,6 +227,7 @@ impl Worker {
     fn node_due(&self) -> Option<Moment> {
         let due = self.busy.iter().filter_map(|id| match &self.flow.nodes[id.0].op {
             Op::Plugin(node) => node.next_due(),
+            Op::Waiting(node) => node.next_due(),
             Op::Sink(node) => node.next_due(),
             _ => None,
         });
@@ -244,6 +247,7 @@ impl Worker {
     fn is_quiet(&self) -> bool {
         let nodes = self.busy.iter().all(|id| match &self.flow.nodes[id.0].op {
             Op::Plugin(node) => node.holding().next().is_none(),
+            Op::Waiting(node) => node.is_empty(),
             Op::Sink(node) => node.sink.is_quiet(),
             _ => true,
         });

@@ -127,6 +127,7 @@ impl Worker {
             let id = self.busy[at];
             match &mut self.flow.nodes[id.0].op {
                 Op::Plugin(node) => node.abandon(),
+                Op::Waiting(node) => node.give_up_retries(),
                 Op::Sink(node) => node.sink.hurry(),
                 _ => {}
             }
@@ -144,16 +145,33 @@ impl Worker {
             }
         }
         // An error route may lead through a step that asks to be tried again.
+        let mut hung = 0;
         for at in 0..self.busy.len() {
-            if let Op::Plugin(node) = &mut self.flow.nodes[self.busy[at].0].op {
-                node.abandon();
+            match &mut self.flow.nodes[self.busy[at].0].op {
+                Op::Plugin(node) => node.abandon(),
+                Op::Waiting(node) if now >= until || self.flow.shared.interrupt.is_set() => {
+                    hung += node.abandon();
+                }
+                Op::Waiting(node) => node.give_up_retries(),
+                _ => {}
             }
+        }
+        if hung > 0 {
+            tracing::warn!(
+                calls = hung,
+                "calls of plugins did not come back in time for the stop; their records stay uncommitted and are \
+                 delivered again"
+            );
         }
         let waiting = self.each_sink().iter().any(|id| match &self.flow.nodes[id.0].op {
             Op::Sink(node) => node.next_due().is_some_and(|due| due <= now),
             _ => false,
         });
-        let quiet = !waiting && self.flow.outputs.is_quiet();
+        let called = self.busy.iter().any(|id| match &self.flow.nodes[id.0].op {
+            Op::Waiting(node) => !node.is_empty(),
+            _ => false,
+        });
+        let quiet = !waiting && !called && self.flow.outputs.is_quiet();
         if !quiet && now < until {
             return;
         }

@@ -1,0 +1,232 @@
+//! Waiting nodes: several calls at a time beside the worker, each within its time, and HTTP to what is granted.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use loom_plugin::{CallAnswer, CallFault, CallPool, Cause, Grants, HostGrant, NodeContext, PluginSpec};
+use loom_types::Batch;
+use serde_json::{Value, json};
+
+use crate::common::{STEPS, load, node, payloads, quick, spec};
+
+/// How long a test waits for what must happen.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A pool with a bell that can be waited for.
+struct Bench {
+    pool: CallPool,
+    rung: Arc<(Mutex<bool>, Condvar)>,
+    answers: BTreeMap<u64, Result<CallAnswer, CallFault>>,
+    next: u64,
+}
+
+impl Bench {
+    fn new(spec: &PluginSpec, calls: usize) -> Bench {
+        Bench::of(CallPool::step(&load(spec), node(), calls).unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    fn of(mut pool: CallPool) -> Bench {
+        let rung = Arc::new((Mutex::new(false), Condvar::new()));
+        let bell = rung.clone();
+        pool.ring(Arc::new(move || {
+            *bell.0.lock().unwrap() = true;
+            bell.1.notify_all();
+        }));
+        Bench { pool, rung, answers: BTreeMap::new(), next: 0 }
+    }
+
+    fn start(&mut self, batch: &Arc<Batch>, row: u32) -> u64 {
+        self.next += 1;
+        self.pool.start(self.next, batch.clone(), row);
+        self.next
+    }
+
+    /// Waits until so many answers are there.
+    fn until(&mut self, answers: usize) {
+        let start = Instant::now();
+        loop {
+            let taken = &mut self.answers;
+            self.pool
+                .take_answers(|call, answer| assert!(taken.insert(call, answer).is_none(), "answered twice"));
+            if self.answers.len() >= answers {
+                return;
+            }
+            assert!(start.elapsed() < PATIENCE, "{} of {answers} answers", self.answers.len());
+            let rung = self.rung.0.lock().unwrap();
+            let (mut rung, _) =
+                self.rung.1.wait_timeout_while(rung, Duration::from_secs(1), |rung| !*rung).unwrap();
+            *rung = false;
+        }
+    }
+
+    /// Asks for one row, and waits for its answer: the payload it leads to.
+    fn ask(&mut self, payload: &str) -> Result<String, CallFault> {
+        let batch = Arc::new(payloads([payload]));
+        let call = self.start(&batch, 0);
+        self.until(self.answers.len() + 1);
+        let answer = self.answers.remove(&call).expect("the answer of this call")?;
+        Ok(match answer {
+            CallAnswer::Changed(changes) => {
+                let after = batch.select(&[0]).with(changes);
+                String::from_utf8_lossy(after.payload(0).unwrap_or(b"null")).into_owned()
+            }
+            CallAnswer::Is(yes) => yes.to_string(),
+        })
+    }
+}
+
+#[test]
+fn both_forms_answer_row_by_row() {
+    for name in STEPS {
+        let mut bench = Bench::new(&spec(name, Value::Null), 2);
+        assert_eq!(bench.ask("upper").unwrap(), "UPPER", "{name}");
+        assert_eq!(bench.ask("nothing").unwrap(), "nothing");
+        assert_eq!(bench.ask("clear").unwrap(), "null");
+        assert_eq!(bench.ask("calls").unwrap(), "4", "the instance is kept from call to call");
+        for (command, cause) in
+            [("reject:a", Cause::Reject), ("retry:b", Cause::Retry), ("fail:c", Cause::Fail)]
+        {
+            let fault = bench.ask(command).unwrap_err();
+            assert_eq!((fault.cause, fault.waited), (cause, false), "{name} {command}");
+        }
+        let fault = bench.ask("trap").unwrap_err();
+        assert_eq!(fault.cause, Cause::Trap, "{}", fault.reason);
+        assert_eq!(bench.ask("calls").unwrap(), "1", "a fresh instance after a trap");
+        assert_eq!(bench.pool.in_flight(), 0);
+    }
+    for name in ["probe-predicate", "probe-column-predicate"] {
+        let mut bench = Bench::of(CallPool::predicate(&load(&spec(name, Value::Null)), node(), 1).unwrap());
+        assert_eq!(bench.ask("yes").unwrap(), "true", "{name}");
+        assert_eq!(bench.ask("no").unwrap(), "false");
+        assert_eq!(bench.ask("reject:x").unwrap_err().cause, Cause::Reject);
+    }
+}
+
+#[test]
+fn calls_overlap_and_one_that_hangs_holds_none_of_the_others() {
+    let limits = loom_plugin::Limits { timeout: PATIENCE, ..loom_plugin::Limits::default() };
+    let mut bench = Bench::new(&PluginSpec { limits, ..spec("probe-step", Value::Null) }, 4);
+    let batch = Arc::new(payloads(["sleep", "loop", "upper", "set:x"]));
+    let (asleep, looping) = (bench.start(&batch, 0), bench.start(&batch, 1));
+    bench.start(&batch, 2);
+    bench.start(&batch, 3);
+    bench.until(2);
+    assert!(!bench.answers.contains_key(&asleep) && !bench.answers.contains_key(&looping));
+    bench.pool.abandon(asleep);
+    bench.pool.abandon(looping);
+    assert_eq!(bench.pool.in_flight(), 0);
+    // Both instances are gone with their calls; others are made.
+    let again = Arc::new(payloads(["calls"; 4]));
+    (0..4).for_each(|row| drop(bench.start(&again, row)));
+    bench.until(6);
+}
+
+#[test]
+fn a_call_ends_at_its_time_and_says_whether_it_waited() {
+    for name in STEPS {
+        let mut bench = Bench::new(&quick(spec(name, Value::Null)), 2);
+        let fault = bench.ask("sleep").unwrap_err();
+        assert_eq!((fault.cause, fault.waited), (Cause::Timeout, true), "{name}: {}", fault.reason);
+        let fault = bench.ask("loop").unwrap_err();
+        assert_eq!((fault.cause, fault.waited), (Cause::Timeout, false), "{name}: {}", fault.reason);
+        assert_eq!(bench.ask("calls").unwrap(), "1");
+    }
+    let context = NodeContext { timeout: Some(Duration::from_millis(50)), ..node() };
+    let mut bench = Bench::of(CallPool::step(&load(&spec("probe-step", Value::Null)), context, 1).unwrap());
+    let fault = bench.ask("sleep").unwrap_err();
+    assert!(fault.reason.contains("50ms"), "{}", fault.reason);
+}
+
+#[test]
+fn a_plugin_that_cannot_start_is_refused_at_once() {
+    let refused =
+        |config: Value| CallPool::step(&load(&quick(spec("probe-step", config))), node(), 1).unwrap_err();
+    assert!(refused(json!({ "refuse": "no such currency" })).to_string().contains("no such currency"));
+    assert!(refused(json!({ "in_configure": "trap" })).to_string().contains("configure"));
+    let wrong = CallPool::predicate(&load(&spec("probe-step", Value::Null)), node(), 1).unwrap_err();
+    assert!(wrong.to_string().contains("is no predicate"), "{wrong}");
+}
+
+#[test]
+fn a_pool_that_is_dropped_ends_its_calls() {
+    let mut bench = Bench::new(&spec("probe-step", Value::Null), 2);
+    let batch = Arc::new(payloads(["sleep", "loop"]));
+    bench.start(&batch, 0);
+    bench.start(&batch, 1);
+    drop(bench.pool);
+    let start = Instant::now();
+    // The calls let go of their rows.
+    while Arc::strong_count(&batch) > 1 {
+        assert!(start.elapsed() < PATIENCE, "the calls go on");
+        std::thread::yield_now();
+    }
+}
+
+/// A server that answers every request with its path; the port.
+fn echo() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || {
+                let mut stream = BufReader::new(stream);
+                let (mut line, mut path) = (String::new(), String::new());
+                while stream.read_line(&mut line).is_ok_and(|read| read > 0) {
+                    if path.is_empty() {
+                        path = line.split(' ').nth(1).unwrap_or_default().to_owned();
+                    }
+                    if line.trim().is_empty() {
+                        let answer =
+                            format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{path}", path.len());
+                        if path == "/hang" || stream.get_mut().write_all(answer.as_bytes()).is_err() {
+                            return std::thread::park();
+                        }
+                        path.clear();
+                    }
+                    line.clear();
+                }
+            });
+        }
+    });
+    port
+}
+
+fn granted(port: u16) -> PluginSpec {
+    let grants = Grants { http: vec![HostGrant::new("localhost", port)], ..Grants::default() };
+    PluginSpec { grants, ..spec("probe-http", Value::Null) }
+}
+
+#[test]
+fn a_granted_host_is_asked_and_another_is_denied_in_the_guest() {
+    let (port, other) = (echo(), echo());
+    let mut bench = Bench::new(&granted(port), 2);
+    assert_eq!(bench.ask(&format!("http://localhost:{port}/a?b=c")).unwrap(), "200 /a?b=c");
+    for denied in [
+        format!("http://localhost:{other}/"),
+        format!("http://127.0.0.1:{port}/"),
+        format!("http://169.254.169.254:{port}/"),
+    ] {
+        let answer = bench.ask(&denied).unwrap();
+        assert_eq!(answer, "error: ErrorCode::HttpRequestDenied", "{denied}");
+    }
+    let mut bench = Bench::new(&spec("probe-http", Value::Null), 1);
+    let answer = bench.ask(&format!("http://localhost:{port}/")).unwrap();
+    assert_eq!(answer, "error: ErrorCode::HttpRequestDenied", "nothing is granted");
+}
+
+#[test]
+fn many_requests_are_under_way_at_a_time_and_one_that_hangs_waited() {
+    let port = echo();
+    let mut bench = Bench::new(&granted(port), 16);
+    let urls: Vec<String> = (0..16).map(|n| format!("http://localhost:{port}/{n}")).collect();
+    let batch = Arc::new(payloads(&urls));
+    (0..16).for_each(|row| drop(bench.start(&batch, row)));
+    bench.until(16);
+    assert!(bench.answers.values().all(Result::is_ok), "{:?}", bench.answers);
+    let mut bench = Bench::new(&quick(granted(port)), 1);
+    let fault = bench.ask(&format!("http://localhost:{port}/hang")).unwrap_err();
+    assert_eq!((fault.cause, fault.waited), (Cause::Timeout, true));
+}

@@ -1,0 +1,302 @@
+//! The rows of one source partition at a node whose calls overlap.
+//!
+//! Invariants:
+//! - rows are called in the order in which they came; a row that is to be tried again goes before those behind it;
+//! - where order is kept, rows leave in that order, failed ones too, whatever the order of their answers; and nothing
+//!   behind a row that is tried again is called before that row is through;
+//! - where it is not, a row leaves with its answer, and one that is tried again holds back nothing but, when there are
+//!   too many of them, rows that were not called yet;
+//! - every row that was pushed is handed out exactly once.
+//!
+//! A row has a number, dense and rising, by which its call is known; entries lie in a ring, so that all of it takes
+//! constant time a row. The ring is no longer than the partition's bound: it begins with an unresolved record.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use loom_types::Moment;
+
+use crate::nodes::Target;
+use crate::rows::{FailedRow, Row};
+
+/// See the module's description.
+#[derive(Debug)]
+pub(crate) struct Window {
+    ordered: bool,
+    /// The number of the ring's first entry.
+    first: u64,
+    ring: VecDeque<Entry>,
+    /// The number of the first row that was never called.
+    fresh: u64,
+    /// Rows that are to be tried again, with when.
+    again: BTreeMap<u64, Moment>,
+    /// The row that is being tried again, where order is kept.
+    trying: Option<u64>,
+    /// Rows that left out of order.
+    left: VecDeque<Leaving>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    since: Moment,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// To be called.
+    Waits(Row),
+    /// Its call is under way.
+    Called(Row),
+    /// It has its verdict, and leaves when those before it did.
+    Done(Leaving),
+    /// It left.
+    Gone,
+}
+
+/// A row with its verdict.
+#[derive(Debug)]
+pub(crate) enum Leaving {
+    /// It goes on.
+    Passed { row: Row, to: Target },
+    /// It could not get through.
+    Failed(FailedRow),
+}
+
+impl Leaving {
+    fn row(&self) -> &Row {
+        match self {
+            Leaving::Passed { row, .. } | Leaving::Failed(FailedRow { row, .. }) => row,
+        }
+    }
+
+    pub(crate) fn into_row(self) -> Row {
+        match self {
+            Leaving::Passed { row, .. } | Leaving::Failed(FailedRow { row, .. }) => row,
+        }
+    }
+}
+
+/// Where a row is, for whoever asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stand {
+    /// It waits for its call; for another one not before `due`, where it was called already.
+    Waits { due: Option<Moment> },
+    /// It is being called.
+    Called,
+    /// It was answered, and waits for rows before it.
+    Answered,
+}
+
+impl Window {
+    pub(crate) fn new(ordered: bool) -> Self {
+        Window {
+            ordered,
+            first: 0,
+            ring: VecDeque::new(),
+            fresh: 0,
+            again: BTreeMap::new(),
+            trying: None,
+            left: VecDeque::new(),
+        }
+    }
+
+    /// A row comes.
+    pub(crate) fn push(&mut self, row: Row, now: Moment) {
+        self.ring.push_back(Entry { since: now, state: State::Waits(row) });
+    }
+
+    /// Whether no row is here.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ring.is_empty() && self.left.is_empty()
+    }
+
+    /// Rows that were never called.
+    pub(crate) fn fresh(&self) -> usize {
+        (self.end() - self.fresh) as usize
+    }
+
+    /// Whether a row is here that is tried again.
+    pub(crate) fn is_retrying(&self) -> bool {
+        self.trying.is_some() || !self.again.is_empty()
+    }
+
+    fn end(&self) -> u64 {
+        self.first + self.ring.len() as u64
+    }
+
+    /// The next row to be called, with the moment from which on it may be. `most`: rows that wait for another try,
+    /// above which no new one is called.
+    pub(crate) fn next_call(&self, most: usize) -> Option<(u64, Moment)> {
+        if self.trying.is_some() {
+            return None;
+        }
+        let retried = if self.ordered {
+            self.again.first_key_value()
+        } else {
+            self.again.iter().min_by_key(|(number, due)| (**due, **number))
+        };
+        let retried = retried.map(|(number, due)| (*number, *due));
+        let fresh = (self.fresh < self.end()).then_some((self.fresh, Moment::START));
+        match (retried, fresh) {
+            (Some(retried), None) => Some(retried),
+            (Some(retried), Some(_)) if self.ordered || self.again.len() >= most => Some(retried),
+            (_, fresh) => fresh,
+        }
+    }
+
+    /// The unordered window's row whose next try is due.
+    pub(crate) fn due_again(&self, now: Moment) -> Option<u64> {
+        if self.ordered {
+            return None;
+        }
+        self.again.iter().find(|(_, due)| **due <= now).map(|(number, _)| *number)
+    }
+
+    /// Calls a row: one that [`Window::next_call`] or [`Window::due_again`] named. Its attempts are counted.
+    pub(crate) fn call(&mut self, number: u64) -> &Row {
+        if self.again.remove(&number).is_some() {
+            if self.ordered {
+                self.trying = Some(number);
+            }
+        } else {
+            debug_assert_eq!(number, self.fresh, "rows are called in order");
+            self.fresh = number + 1;
+        }
+        let entry = &mut self.ring[(number - self.first) as usize];
+        let State::Waits(mut row) = std::mem::replace(&mut entry.state, State::Gone) else {
+            unreachable!("only rows that wait are called")
+        };
+        row.attempts += 1;
+        entry.state = State::Called(row);
+        match &entry.state {
+            State::Called(row) => row,
+            State::Waits(_) | State::Done(_) | State::Gone => {
+                unreachable!("it was just made one that is called")
+            }
+        }
+    }
+
+    /// A call came back: its row, which [`Window::settle`] or [`Window::retry`] puts back.
+    pub(crate) fn answered(&mut self, number: u64) -> Option<Row> {
+        let entry = number.checked_sub(self.first).and_then(|at| self.ring.get_mut(at as usize))?;
+        if !matches!(entry.state, State::Called(_)) {
+            return None;
+        }
+        match std::mem::replace(&mut entry.state, State::Gone) {
+            State::Called(row) => Some(row),
+            State::Waits(_) | State::Done(_) | State::Gone => None,
+        }
+    }
+
+    /// The answered row has its verdict.
+    pub(crate) fn settle(&mut self, number: u64, leaving: Leaving) {
+        if self.trying == Some(number) {
+            self.trying = None;
+        }
+        if self.ordered {
+            self.ring[(number - self.first) as usize].state = State::Done(leaving);
+        } else {
+            self.left.push_back(leaving);
+            self.trim();
+        }
+    }
+
+    /// The answered row is to be tried again, not before `due`.
+    pub(crate) fn retry(&mut self, number: u64, row: Row, due: Moment) {
+        if self.trying == Some(number) {
+            self.trying = None;
+        }
+        self.ring[(number - self.first) as usize].state = State::Waits(row);
+        self.again.insert(number, due);
+    }
+
+    /// The next row that leaves.
+    pub(crate) fn leave(&mut self) -> Option<Leaving> {
+        if let Some(left) = self.left.pop_front() {
+            return Some(left);
+        }
+        if !matches!(self.ring.front()?.state, State::Done(_)) {
+            return None;
+        }
+        let entry = self.ring.pop_front()?;
+        self.first += 1;
+        match entry.state {
+            State::Done(leaving) => Some(leaving),
+            State::Waits(_) | State::Called(_) | State::Gone => None,
+        }
+    }
+
+    fn trim(&mut self) {
+        while self.ring.front().is_some_and(|entry| matches!(entry.state, State::Gone)) {
+            self.ring.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// Every row that is here, with since when, and how it stands.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (&Row, Moment, Stand)> {
+        let ring = self.ring.iter().enumerate().filter_map(|(at, entry)| {
+            let (row, stand) = match &entry.state {
+                State::Waits(row) => {
+                    (row, Stand::Waits { due: self.again.get(&(self.first + at as u64)).copied() })
+                }
+                State::Called(row) => (row, Stand::Called),
+                State::Done(leaving) => (leaving.row(), Stand::Answered),
+                State::Gone => return None,
+            };
+            Some((row, entry.since, stand))
+        });
+        ring.chain(self.left.iter().map(|leaving| (leaving.row(), Moment::START, Stand::Answered)))
+    }
+
+    /// At a stop: takes out the rows that are to be tried again, with the numbers of those among them that are being
+    /// called. Where order is kept, with them goes all that is behind.
+    pub(crate) fn cut(&mut self) -> (Vec<Row>, Vec<u64>) {
+        let from = self.again.keys().copied().chain(self.trying).min();
+        let Some(from) = from else { return (Vec::new(), Vec::new()) };
+        if self.ordered {
+            let cut = self.ring.split_off((from - self.first) as usize);
+            self.fresh = self.fresh.min(self.end());
+            self.again.clear();
+            self.trying = None;
+            return taken(cut, from);
+        }
+        let mut rows = Vec::new();
+        for number in std::mem::take(&mut self.again).into_keys() {
+            let entry = &mut self.ring[(number - self.first) as usize];
+            if let State::Waits(row) = std::mem::replace(&mut entry.state, State::Gone) {
+                rows.push(row);
+            }
+        }
+        self.trim();
+        (rows, Vec::new())
+    }
+
+    /// Takes every row out.
+    pub(crate) fn drain(&mut self) -> Vec<Row> {
+        let (mut rows, _) = taken(std::mem::take(&mut self.ring), self.first);
+        rows.extend(self.left.drain(..).map(Leaving::into_row));
+        *self = Window::new(self.ordered);
+        rows
+    }
+}
+
+/// The rows of these entries, and the numbers of those that are being called.
+fn taken(entries: VecDeque<Entry>, first: u64) -> (Vec<Row>, Vec<u64>) {
+    let (mut rows, mut called) = (Vec::new(), Vec::new());
+    for (number, entry) in (first..).zip(entries) {
+        match entry.state {
+            State::Waits(row) => rows.push(row),
+            State::Called(row) => {
+                rows.push(row);
+                called.push(number);
+            }
+            State::Done(leaving) => rows.push(leaving.into_row()),
+            State::Gone => {}
+        }
+    }
+    (rows, called)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! A plain step that sends an HTTP request for each record, by WASI HTTP 0.2.
+//!
+//! The payload is a URL, or the configuration's `url` with the payload as a path behind it. The answer becomes the
+//! payload: status, a space, the body. What is no answer becomes `error: …` with WASI's code; with `retry: true` in the
+//! configuration it is answered as `retry`, and so is a status of 500 or above.
+
+use std::cell::RefCell;
+
+use exports::loom::plugin::{setup, step};
+use loom::plugin::types::{Change, Failure, Message, Patch};
+use serde::Deserialize;
+use wasip2::http::outgoing_handler::handle;
+use wasip2::http::types::{Fields, IncomingResponse, Method, OutgoingBody, OutgoingRequest, Scheme};
+use wasip2::io::streams::StreamError;
+
+wit_bindgen::generate!({
+    path: "../../../wit",
+    inline: "
+        package test:probe;
+        world probe-http {
+            include loom:plugin/step-plugin@0.1.0;
+            include loom:plugin/configured@0.1.0;
+        }
+    ",
+    generate_all,
+});
+
+struct Probe;
+export!(Probe);
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Config {
+    url: Option<String>,
+    retry: bool,
+}
+
+thread_local! {
+    static CONFIG: RefCell<Config> = RefCell::default();
+}
+
+impl setup::Guest for Probe {
+    fn configure(config: String) -> Result<(), String> {
+        let config: Option<Config> = serde_json::from_str(&config).map_err(|e| format!("config: {e}"))?;
+        CONFIG.set(config.unwrap_or_default());
+        Ok(())
+    }
+}
+
+impl step::Guest for Probe {
+    fn process(message: Message) -> Result<Patch, Failure> {
+        let Config { url, retry } = CONFIG.with_borrow(Clone::clone);
+        let payload = String::from_utf8_lossy(message.payload.as_deref().unwrap_or_default()).into_owned();
+        let url = url.map_or_else(|| payload.clone(), |url| format!("{url}{payload}"));
+        let text = match get(&url) {
+            Ok((status, body)) if retry && status >= 500 => {
+                return Err(Failure::Retry(format!("status {status}: {body}")));
+            }
+            Ok((status, body)) => format!("{status} {body}"),
+            Err(error) if retry => return Err(Failure::Retry(error)),
+            Err(error) => format!("error: {error}"),
+        };
+        Ok(Patch { payload: Change::Set(text.into_bytes()), key: Change::Keep, headers: None })
+    }
+}
+
+/// Asks for a page: its status and body.
+fn get(url: &str) -> Result<(u16, String), String> {
+    let (scheme, rest) = url.split_once("://").ok_or("no scheme")?;
+    let (authority, path) = match rest.find('/') {
+        Some(at) => rest.split_at(at),
+        None => (rest, "/"),
+    };
+    let request = OutgoingRequest::new(Fields::new());
+    let scheme = if scheme == "https" { Scheme::Https } else { Scheme::Http };
+    request.set_method(&Method::Get).map_err(|()| "method")?;
+    request.set_scheme(Some(&scheme)).map_err(|()| "scheme")?;
+    request.set_authority(Some(authority)).map_err(|()| "authority")?;
+    request.set_path_with_query(Some(path)).map_err(|()| "path")?;
+    let body = request.body().map_err(|()| "body")?;
+    OutgoingBody::finish(body, None).map_err(|code| format!("{code:?}"))?;
+    let answer = handle(request, None).map_err(|code| format!("{code:?}"))?;
+    answer.subscribe().block();
+    let response = answer.get().ok_or("not ready")?.map_err(|()| "taken")?.map_err(|code| format!("{code:?}"))?;
+    Ok((response.status(), read(&response)?))
+}
+
+fn read(response: &IncomingResponse) -> Result<String, String> {
+    let body = response.consume().map_err(|()| "no body")?;
+    let stream = body.stream().map_err(|()| "no stream")?;
+    let mut bytes = Vec::new();
+    loop {
+        match stream.blocking_read(64 << 10) {
+            Ok(more) => bytes.extend(more),
+            Err(StreamError::Closed) => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
+            Err(StreamError::LastOperationFailed(error)) => return Err(error.to_debug_string()),
+        }
+    }
+}
