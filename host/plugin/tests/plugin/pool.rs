@@ -120,7 +120,9 @@ fn calls_overlap_and_one_that_hangs_holds_none_of_the_others() {
     assert_eq!(bench.pool.in_flight(), 0);
     // Both instances are gone with their calls; others are made.
     let again = Arc::new(payloads(["calls"; 4]));
-    (0..4).for_each(|row| drop(bench.start(&again, row)));
+    for row in 0..4 {
+        bench.start(&again, row);
+    }
     bench.until(6);
 }
 
@@ -223,7 +225,9 @@ fn many_requests_are_under_way_at_a_time_and_one_that_hangs_waited() {
     let mut bench = Bench::new(&granted(port), 16);
     let urls: Vec<String> = (0..16).map(|n| format!("http://localhost:{port}/{n}")).collect();
     let batch = Arc::new(payloads(&urls));
-    (0..16).for_each(|row| drop(bench.start(&batch, row)));
+    for row in 0..16 {
+        bench.start(&batch, row);
+    }
     bench.until(16);
     assert!(bench.answers.values().all(Result::is_ok), "{:?}", bench.answers);
     let mut bench = Bench::new(&quick(granted(port)), 1);

@@ -103,13 +103,15 @@ impl WaitingNode {
     }
 
     /// Calls under way.
+    #[cfg(test)]
     pub(crate) fn in_flight(&self) -> usize {
         self.flights.len()
     }
 
     /// When there is something to call that there is a call for; what waits for an answer is rung for.
     pub(crate) fn next_due(&self) -> Option<Moment> {
-        if self.flights.len() >= self.parts.concurrency {
+        let probing = self.parts.breaker.is_open() && !self.flights.is_empty();
+        if probing || self.flights.len() >= self.parts.concurrency {
             return None;
         }
         let most = self.parts.concurrency;
@@ -117,7 +119,6 @@ impl WaitingNode {
             self.windows.values().filter_map(|window| window.next_call(most)).map(|(_, due)| due).min()?;
         match self.parts.breaker.permit(due) {
             Permit::Wait { until } => Some(until),
-            Permit::Probe if !self.flights.is_empty() => None,
             Permit::Probe | Permit::Rows { .. } => Some(due),
         }
     }
