@@ -34,5 +34,7 @@ mod start;
 mod traps;
 #[path = "flows/untracked.rs"]
 mod untracked;
+#[path = "flows/waiting.rs"]
+mod waiting;
 #[path = "flows/watermark.rs"]
 mod watermark;

@@ -120,6 +120,11 @@ impl Window {
         self.trying.is_some() || !self.again.is_empty()
     }
 
+    /// Whether a row that is to be tried again is the one that the others wait for; it speaks for them in the log.
+    pub(crate) fn is_first_again(&self, number: u64) -> bool {
+        self.trying.map_or(self.again.is_empty(), |trying| trying == number)
+    }
+
     fn end(&self) -> u64 {
         self.first + self.ring.len() as u64
     }

@@ -12,7 +12,7 @@ use loom_types::{Batch, Changes};
 
 use super::plugins::{Label, Plugins, RowAnswers, RowCalls, SinkStart, WaitingRole};
 use super::sink::SinkCalls;
-use super::waiting::{Answered, Fault, Verdict, WaitingCalls};
+use super::waiting::{Answered, Fault, RowAnswer, WaitingCalls};
 
 /// Bytes of one `write`, at most, where a sixteenth of the plugin's memory is not less.
 const WRITE_BYTES: u64 = 1 << 20;
@@ -141,8 +141,8 @@ impl WaitingCalls for CallPool {
     fn answers(&mut self, out: &mut Vec<Answered>) {
         self.take_answers(|call, answer| {
             let verdict = match answer {
-                Ok(CallAnswer::Changed(changes)) => Ok(Verdict::Changed(changes)),
-                Ok(CallAnswer::Is(yes)) => Ok(Verdict::Is(yes)),
+                Ok(CallAnswer::Changed(changes)) => Ok(RowAnswer::Changed(changes)),
+                Ok(CallAnswer::Is(yes)) => Ok(RowAnswer::Is(yes)),
                 Err(fault) => Err(Fault { cause: fault.cause, reason: fault.reason, waited: fault.waited }),
             };
             out.push(Answered { call, verdict });

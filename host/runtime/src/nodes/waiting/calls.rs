@@ -14,12 +14,12 @@ use loom_types::{Batch, Changes};
 pub(crate) struct Answered {
     /// The call, as it was named when it was started.
     pub call: u64,
-    pub verdict: Result<Verdict, Fault>,
+    pub verdict: Result<RowAnswer, Fault>,
 }
 
 /// What a plugin says of one row.
 #[derive(Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum RowAnswer {
     /// A step's: what changed, with one row; nothing at all when it is empty.
     Changed(Changes),
     /// A predicate's.

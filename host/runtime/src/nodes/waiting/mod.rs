@@ -25,7 +25,7 @@ use super::{Flow, NodeId, Op, Target};
 use crate::late::{Leaving, Stand, Window, wait_after};
 use crate::rows::{FailedRow, Row, RowSet, join};
 
-pub(crate) use calls::{Answered, Fault, Verdict, WaitingCalls};
+pub(crate) use calls::{Answered, Fault, RowAnswer, WaitingCalls};
 
 /// What a waiting node is made of.
 pub(crate) struct Waiting {
@@ -201,14 +201,14 @@ impl WaitingNode {
         let Some(row) = window.answered(number) else { return Settled::Nothing };
         let parts = &mut self.parts;
         let (leaving, counted) = match answer.verdict {
-            Ok(Verdict::Is(yes)) => {
+            Ok(RowAnswer::Is(yes)) => {
                 let to = if yes { parts.yes } else { parts.no };
                 (Leaving::Passed { row, to }, None)
             }
-            Ok(Verdict::Changed(changes)) if changes.is_empty() => {
+            Ok(RowAnswer::Changed(changes)) if changes.is_empty() => {
                 (Leaving::Passed { row, to: parts.yes }, None)
             }
-            Ok(Verdict::Changed(changes)) => {
+            Ok(RowAnswer::Changed(changes)) => {
                 let batch = Arc::new(row.batch.select(&[row.id]).with(changes));
                 (Leaving::Passed { row: Row { batch, id: 0, ..row }, to: parts.yes }, None)
             }
@@ -216,7 +216,7 @@ impl WaitingNode {
                 let late = cause == Cause::Timeout && waited && parts.network;
                 if cause == Cause::Retry || late {
                     let wait = wait_after(row.attempts, random);
-                    if !window.is_retrying() {
+                    if window.is_first_again(number) {
                         told(&row, wait, &reason);
                     }
                     window.retry(number, row, now + wait);

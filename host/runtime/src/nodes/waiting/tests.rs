@@ -12,13 +12,13 @@ use loom_types::{
     RecordRef,
 };
 
-use super::{Answered, Fault, Verdict, Waiting, WaitingCalls, WaitingNode};
+use super::{Answered, Fault, RowAnswer, Waiting, WaitingCalls, WaitingNode};
 use crate::late::Leaving;
 use crate::nodes::Target;
 use crate::rows::RowSet;
 
 /// What a call does: how long it takes, and what it answers.
-type Says = (u64, Result<Verdict, Fault>);
+type Says = (u64, Result<RowAnswer, Fault>);
 
 /// Asked with a row's partition and offset, how often it was called before, and the moment in milliseconds.
 type Script = Box<dyn FnMut(i32, i64, u32, u64) -> Says + Send>;
@@ -77,11 +77,11 @@ struct Bench {
     retried: u64,
 }
 
-fn passes() -> Result<Verdict, Fault> {
-    Ok(Verdict::Changed(Changes::default()))
+fn passes() -> Result<RowAnswer, Fault> {
+    Ok(RowAnswer::Changed(Changes::default()))
 }
 
-fn fault(cause: Cause, waited: bool) -> Result<Verdict, Fault> {
+fn fault(cause: Cause, waited: bool) -> Result<RowAnswer, Fault> {
     Err(Fault { cause, reason: "scripted".to_owned(), waited })
 }
 
@@ -252,8 +252,8 @@ fn a_time_out_of_the_network_is_late_and_any_other_is_the_records_own() {
 fn a_predicate_says_which_way_and_a_failure_has_its_kind() {
     let mut bench = Bench::new(8, true, false, |_, offset, _, _| {
         let says = match offset {
-            0 => Ok(Verdict::Is(true)),
-            1 => Ok(Verdict::Is(false)),
+            0 => Ok(RowAnswer::Is(true)),
+            1 => Ok(RowAnswer::Is(false)),
             2 => fault(Cause::Reject, false),
             3 => fault(Cause::Fail, false),
             _ => fault(Cause::Trap, false),
