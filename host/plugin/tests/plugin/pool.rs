@@ -6,11 +6,13 @@ use std::net::TcpListener;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use loom_plugin::{CallAnswer, CallFault, CallPool, Cause, Grants, HostGrant, NodeContext, PluginSpec};
+use loom_plugin::{
+    CallAnswer, CallFault, CallPool, Cause, Grants, HostGrant, NodeContext, PluginSpec, StepNode,
+};
 use loom_types::Batch;
 use serde_json::{Value, json};
 
-use crate::common::{STEPS, load, node, payloads, quick, spec};
+use crate::common::{STEPS, load, node, payloads, quick, spec, texts};
 
 /// How long a test waits for what must happen.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -217,6 +219,19 @@ fn a_granted_host_is_asked_and_another_is_denied_in_the_guest() {
     let mut bench = Bench::new(&spec("probe-http", Value::Null), 1);
     let answer = bench.ask(&format!("http://localhost:{port}/")).unwrap();
     assert_eq!(answer, "error: ErrorCode::HttpRequestDenied", "nothing is granted");
+}
+
+#[test]
+fn a_plugin_on_its_workers_thread_may_ask_too() {
+    let port = echo();
+    let mut step = StepNode::new(&load(&granted(port)), node()).unwrap();
+    let batch = payloads([format!("http://localhost:{port}/a"), format!("http://localhost:{port}/b")]);
+    let answers = step.call(&batch, &[0, 1]);
+    assert_eq!(answers.failures, []);
+    assert_eq!(
+        texts(&batch, &[0, 1], answers.changes),
+        [Some("200 /a".to_owned()), Some("200 /b".to_owned())]
+    );
 }
 
 #[test]

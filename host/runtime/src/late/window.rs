@@ -45,8 +45,8 @@ struct Entry {
 enum State {
     /// To be called.
     Waits(Row),
-    /// Its call is under way.
-    Called(Row),
+    /// Its call is under way, from this moment on.
+    Called(Row, Moment),
     /// It has its verdict, and leaves when those before it did.
     Done(Leaving),
     /// It left.
@@ -81,8 +81,8 @@ impl Leaving {
 pub(crate) enum Stand {
     /// It waits for its call; for another one not before `due`, where it was called already.
     Waits { due: Option<Moment> },
-    /// It is being called.
-    Called,
+    /// It is being called, from this moment on.
+    Called { since: Moment },
     /// It was answered, and waits for rows before it.
     Answered,
 }
@@ -158,7 +158,7 @@ impl Window {
     }
 
     /// Calls a row: one that [`Window::next_call`] or [`Window::due_again`] named. Its attempts are counted.
-    pub(crate) fn call(&mut self, number: u64) -> &Row {
+    pub(crate) fn call(&mut self, number: u64, now: Moment) -> &Row {
         if self.again.remove(&number).is_some() {
             if self.ordered {
                 self.trying = Some(number);
@@ -172,9 +172,9 @@ impl Window {
             unreachable!("only rows that wait are called")
         };
         row.attempts += 1;
-        entry.state = State::Called(row);
+        entry.state = State::Called(row, now);
         match &entry.state {
-            State::Called(row) => row,
+            State::Called(row, _) => row,
             State::Waits(_) | State::Done(_) | State::Gone => {
                 unreachable!("it was just made one that is called")
             }
@@ -184,11 +184,11 @@ impl Window {
     /// A call came back: its row, which [`Window::settle`] or [`Window::retry`] puts back.
     pub(crate) fn answered(&mut self, number: u64) -> Option<Row> {
         let entry = number.checked_sub(self.first).and_then(|at| self.ring.get_mut(at as usize))?;
-        if !matches!(entry.state, State::Called(_)) {
+        if !matches!(entry.state, State::Called(..)) {
             return None;
         }
         match std::mem::replace(&mut entry.state, State::Gone) {
-            State::Called(row) => Some(row),
+            State::Called(row, _) => Some(row),
             State::Waits(_) | State::Done(_) | State::Gone => None,
         }
     }
@@ -227,7 +227,7 @@ impl Window {
         self.first += 1;
         match entry.state {
             State::Done(leaving) => Some(leaving),
-            State::Waits(_) | State::Called(_) | State::Gone => None,
+            State::Waits(_) | State::Called(..) | State::Gone => None,
         }
     }
 
@@ -245,7 +245,7 @@ impl Window {
                 State::Waits(row) => {
                     (row, Stand::Waits { due: self.again.get(&(self.first + at as u64)).copied() })
                 }
-                State::Called(row) => (row, Stand::Called),
+                State::Called(row, since) => (row, Stand::Called { since: *since }),
                 State::Done(leaving) => (leaving.row(), Stand::Answered),
                 State::Gone => return None,
             };
@@ -292,7 +292,7 @@ fn taken(entries: VecDeque<Entry>, first: u64) -> (Vec<Row>, Vec<u64>) {
     for (number, entry) in (first..).zip(entries) {
         match entry.state {
             State::Waits(row) => rows.push(row),
-            State::Called(row) => {
+            State::Called(row, _) => {
                 rows.push(row);
                 called.push(number);
             }

@@ -9,7 +9,7 @@ use loom_flow::plan::{
     Fork, NodeKind, NodePlan, OnTrap, PluginId, Predicate, ProcessPlan, RouteId, Timestamp,
 };
 use loom_kafka::Stamp;
-use loom_plugin::{Breaker, Interrupt, NodeContext, StartError};
+use loom_plugin::{Breaker, Interrupt, Limits, NodeContext, StartError};
 use loom_types::{Ending, ErrorKind, WorkerIndex};
 
 use super::call::PluginNode;
@@ -194,6 +194,7 @@ impl Lowering<'_> {
         no: Target,
     ) -> Target {
         let span = span(&context);
+        let limit = context.timeout.or(self.plan.plugins[id.0].limits.timeout);
         let concurrency = waits.concurrency.unwrap_or(1);
         let calls = match self.plugins.waiting(id, context, role, concurrency) {
             Ok(calls) => calls,
@@ -207,6 +208,7 @@ impl Lowering<'_> {
             breaker: Breaker::new(self.plan.plugins[id.0].breaker),
             calls,
             concurrency,
+            limit: limit.unwrap_or_else(|| Limits::default().timeout),
             ordered: waits.ordered,
             network: self.network(id),
         };

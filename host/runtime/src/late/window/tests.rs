@@ -59,7 +59,7 @@ impl Bench {
     fn call(&mut self) -> Option<u64> {
         let next = || self.window.next_call(4).filter(|(_, due)| *due <= self.now).map(|(number, _)| number);
         let number = self.window.due_again(self.now).or_else(next)?;
-        self.window.call(number);
+        self.window.call(number, self.now);
         Some(number)
     }
 
@@ -110,7 +110,8 @@ fn rows_leave_in_order_whatever_the_order_of_answers() {
     bench.fail(calls[1]);
     assert_eq!(bench.left, [0_i64; 0]);
     let stands: Vec<Stand> = bench.window.rows().map(|(_, _, stand)| stand).collect();
-    assert_eq!(stands, [Stand::Called, Stand::Answered, Stand::Answered, Stand::Called]);
+    let called = Stand::Called { since: Moment::START };
+    assert_eq!(stands, [called, Stand::Answered, Stand::Answered, called]);
     bench.pass(calls[0]);
     assert_eq!(bench.left, [0, 1, 2]);
     bench.pass(calls[3]);

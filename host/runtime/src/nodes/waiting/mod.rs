@@ -15,6 +15,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use loom_plugin::{Breaker, Cause, Permit, RowFailure};
 use loom_types::{Moment, PartitionId};
@@ -40,6 +41,8 @@ pub(crate) struct Waiting {
     pub calls: Box<dyn WaitingCalls>,
     /// Calls at a time, at least one.
     pub concurrency: usize,
+    /// What a call may take.
+    pub limit: Duration,
     /// Whether a partition's rows leave in their order.
     pub ordered: bool,
     /// Whether the plugin may use the network, so that it may be slow through no fault of the record.
@@ -177,7 +180,7 @@ impl WaitingNode {
             self.next += 1;
             self.last = partition;
             self.flights.insert(call, (partition, number));
-            let row = window.call(number);
+            let row = window.call(number, now);
             self.parts.calls.start(call, &row.batch, row.id);
         }
     }
@@ -267,7 +270,7 @@ enum Settled {
     Leaves,
 }
 
-fn told(row: &Row, wait: std::time::Duration, reason: &str) {
+fn told(row: &Row, wait: Duration, reason: &str) {
     let source = row.batch.source(row.id);
     tracing::warn!(
         topic = &**source.topic,

@@ -104,6 +104,7 @@ impl Bench {
             breaker: Breaker::new(true),
             calls: Box::new(Scripted(world.clone())),
             concurrency,
+            limit: Duration::from_secs(1),
             ordered,
             network,
         });
