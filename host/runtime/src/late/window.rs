@@ -45,7 +45,7 @@ struct Entry {
 enum State {
     /// To be called.
     Waits(Row),
-    /// Its call is under way, from this moment on.
+    /// Its call is under way, until this moment at the latest.
     Called(Row, Moment),
     /// It has its verdict, and leaves when those before it did.
     Done(Leaving),
@@ -81,8 +81,8 @@ impl Leaving {
 pub(crate) enum Stand {
     /// It waits for its call; for another one not before `due`, where it was called already.
     Waits { due: Option<Moment> },
-    /// It is being called, from this moment on.
-    Called { since: Moment },
+    /// It is being called, until this moment at the latest.
+    Called { until: Moment },
     /// It was answered, and waits for rows before it.
     Answered,
 }
@@ -157,8 +157,9 @@ impl Window {
         self.again.iter().find(|(_, due)| **due <= now).map(|(number, _)| *number)
     }
 
-    /// Calls a row: one that [`Window::next_call`] or [`Window::due_again`] named. Its attempts are counted.
-    pub(crate) fn call(&mut self, number: u64, now: Moment) -> &Row {
+    /// Calls a row: one that [`Window::next_call`] or [`Window::due_again`] named. Its attempts are counted; the call
+    /// ends at `until` at the latest.
+    pub(crate) fn call(&mut self, number: u64, until: Moment) -> &Row {
         if self.again.remove(&number).is_some() {
             if self.ordered {
                 self.trying = Some(number);
@@ -172,7 +173,7 @@ impl Window {
             unreachable!("only rows that wait are called")
         };
         row.attempts += 1;
-        entry.state = State::Called(row, now);
+        entry.state = State::Called(row, until);
         match &entry.state {
             State::Called(row, _) => row,
             State::Waits(_) | State::Done(_) | State::Gone => {
@@ -245,7 +246,7 @@ impl Window {
                 State::Waits(row) => {
                     (row, Stand::Waits { due: self.again.get(&(self.first + at as u64)).copied() })
                 }
-                State::Called(row, since) => (row, Stand::Called { since: *since }),
+                State::Called(row, until) => (row, Stand::Called { until: *until }),
                 State::Done(leaving) => (leaving.row(), Stand::Answered),
                 State::Gone => return None,
             };

@@ -110,7 +110,7 @@ fn rows_leave_in_order_whatever_the_order_of_answers() {
     bench.fail(calls[1]);
     assert_eq!(bench.left, [0_i64; 0]);
     let stands: Vec<Stand> = bench.window.rows().map(|(_, _, stand)| stand).collect();
-    let called = Stand::Called { since: Moment::START };
+    let called = Stand::Called { until: Moment::START };
     assert_eq!(stands, [called, Stand::Answered, Stand::Answered, called]);
     bench.pass(calls[0]);
     assert_eq!(bench.left, [0, 1, 2]);

@@ -180,7 +180,7 @@ impl WaitingNode {
             self.next += 1;
             self.last = partition;
             self.flights.insert(call, (partition, number));
-            let row = window.call(number, now);
+            let row = window.call(number, now + self.parts.limit);
             self.parts.calls.start(call, &row.batch, row.id);
         }
     }
