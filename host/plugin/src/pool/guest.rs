@@ -96,7 +96,7 @@ impl Live {
                 };
                 let mut assembler = Assembler::new(batch, &rows);
                 assembler.patch(patch);
-                Ok(Ok(CallAnswer::Changed(assembler.finish())))
+                Ok(Ok(CallAnswer::Changed(Box::new(assembler.finish()))))
             }
             Guest::ColumnStep(guest, crossing) => {
                 let topics = crossing.topics(batch);
@@ -110,7 +110,7 @@ impl Live {
                 let (changes, failures): (Changes, _) = check(1, answer).map_err(Fault::protocol)?;
                 Ok(match failures.into_iter().next() {
                     Some((_, failure)) => Err(CallFault::said(told(failure))),
-                    None => Ok(CallAnswer::Changed(changes)),
+                    None => Ok(CallAnswer::Changed(Box::new(changes))),
                 })
             }
             Guest::Predicate(guest) => {

@@ -30,7 +30,7 @@ use guest::{Live, Role};
 #[derive(Debug)]
 pub enum CallAnswer {
     /// A step's: columns of one row, those that changed.
-    Changed(Changes),
+    Changed(Box<Changes>),
     /// A predicate's.
     Is(bool),
 }

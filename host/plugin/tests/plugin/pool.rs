@@ -72,7 +72,7 @@ impl Bench {
         let answer = self.answers.remove(&call).expect("the answer of this call")?;
         Ok(match answer {
             CallAnswer::Changed(changes) => {
-                let after = batch.select(&[0]).with(changes);
+                let after = batch.select(&[0]).with(*changes);
                 String::from_utf8_lossy(after.payload(0).unwrap_or(b"null")).into_owned()
             }
             CallAnswer::Is(yes) => yes.to_string(),

@@ -21,7 +21,7 @@ pub(crate) struct Answered {
 #[derive(Debug)]
 pub(crate) enum RowAnswer {
     /// A step's: what changed, with one row; nothing at all when it is empty.
-    Changed(Changes),
+    Changed(Box<Changes>),
     /// A predicate's.
     Is(bool),
 }

@@ -212,7 +212,7 @@ impl WaitingNode {
                 (Leaving::Passed { row, to: parts.yes }, None)
             }
             Ok(RowAnswer::Changed(changes)) => {
-                let batch = Arc::new(row.batch.select(&[row.id]).with(changes));
+                let batch = Arc::new(row.batch.select(&[row.id]).with(*changes));
                 (Leaving::Passed { row: Row { batch, id: 0, ..row }, to: parts.yes }, None)
             }
             Err(Fault { cause, reason, waited }) => {

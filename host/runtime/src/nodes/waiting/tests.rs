@@ -8,8 +8,7 @@ use loom_delivery::Accounts;
 use loom_kafka::Waker;
 use loom_plugin::{Breaker, Cause};
 use loom_types::{
-    Batch, BatchBuilder, Changes, CommitOffset, Ending, ErrorKind, Moment, PartitionId, RecordOffset,
-    RecordRef,
+    Batch, BatchBuilder, CommitOffset, Ending, ErrorKind, Moment, PartitionId, RecordOffset, RecordRef,
 };
 
 use super::{Answered, Fault, RowAnswer, Waiting, WaitingCalls, WaitingNode};
@@ -78,7 +77,7 @@ struct Bench {
 }
 
 fn passes() -> Result<RowAnswer, Fault> {
-    Ok(RowAnswer::Changed(Changes::default()))
+    Ok(RowAnswer::Changed(Box::default()))
 }
 
 fn fault(cause: Cause, waited: bool) -> Result<RowAnswer, Fault> {
