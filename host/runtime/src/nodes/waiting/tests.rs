@@ -14,6 +14,7 @@ use loom_types::{
 use super::{Answered, Fault, RowAnswer, Waiting, WaitingCalls, WaitingNode};
 use crate::late::Leaving;
 use crate::nodes::Target;
+use crate::nodes::plugins::Label;
 use crate::rows::RowSet;
 
 /// What a call does: how long it takes, and what it answers.
@@ -95,8 +96,7 @@ impl Bench {
             World { script: Box::new(script), now: 0, open: BTreeMap::new(), calls: Vec::new(), most: 0 };
         let world = Arc::new(Mutex::new(world));
         let node = WaitingNode::new(Waiting {
-            plugin: "p".into(),
-            digest: "00".into(),
+            plugin: Label { name: "p".into(), digest: "00".into() },
             span: tracing::Span::none(),
             yes: Target::End(Ending::Drained),
             no: Target::End(Ending::Filtered),
