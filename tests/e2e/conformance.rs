@@ -1,15 +1,18 @@
 //! What the host expects of a broker, held against a real Kafka: the suite that the memory broker passes, too.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use loom_kafka::conformance::{Fixture, run};
+use loom_kafka::conformance::{Fixture, MEMBER, run};
 use loom_kafka::librdkafka::KafkaBroker;
-use loom_kafka::memory;
+use loom_kafka::memory::{self, TopicConfig};
 use loom_kafka::{Broker, ConsumerSettings};
 use loom_tests::PATIENCE;
 use loom_tests::kafka::{Outcome, Record, Space, shared};
+use rdkafka::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
 
 /// A real broker; what is made on it goes with the space.
 struct RealKafka<'a> {
@@ -50,6 +53,24 @@ impl Fixture for RealKafka<'_> {
         broker.write_in_transaction(topic, written(partition, records), outcome).expect("it ends as asked");
     }
 
+    fn recreate_topic(&self, topic: &str, partitions: i32) {
+        self.space.delete_topic(topic).expect("a topic is deleted");
+        let name = topic.strip_prefix(&self.space.name("")).expect("the topic is of this space");
+        self.space.topic(name, partitions).expect("a topic is made again");
+    }
+
+    fn configure_topic(&self, topic: &str, config: TopicConfig) {
+        let policy = if config.compacted { "compact" } else { "delete" };
+        let bytes = config.max_message_bytes.to_string();
+        let all = [("max.message.bytes", &*bytes), ("cleanup.policy", policy)];
+        self.space.configure_topic(topic, &all).expect("a topic is configured");
+    }
+
+    fn join_group<'a>(&'a self, group: &str, topic: &str) -> Box<dyn FnOnce() + 'a> {
+        let member = Member::join(self.space.broker().address(), group, topic);
+        Box::new(move || drop(member))
+    }
+
     fn delete_before(&self, topic: &str, partition: i32, offset: i64) {
         self.space.delete_before(topic, partition, offset).expect("records are removed");
     }
@@ -66,6 +87,43 @@ impl Fixture for RealKafka<'_> {
 
     fn patience(&self) -> Duration {
         PATIENCE
+    }
+}
+
+/// A consumer that is a member of a group: it is polled on a thread of its own until it is dropped.
+struct Member {
+    leave: Arc<AtomicBool>,
+    polls: Option<thread::JoinHandle<()>>,
+}
+
+impl Member {
+    fn join(address: &str, group: &str, topic: &str) -> Self {
+        let consumer: BaseConsumer = ClientConfig::new()
+            .set("bootstrap.servers", address)
+            .set("group.id", group)
+            .set("client.id", MEMBER)
+            .set("enable.auto.commit", "false")
+            .create()
+            .expect("the settings are good");
+        consumer.subscribe(&[topic]).expect("a topic may be subscribed");
+        let leave = Arc::new(AtomicBool::new(false));
+        let left = leave.clone();
+        let polls = thread::spawn(move || {
+            while !left.load(Ordering::Relaxed) {
+                let _ = consumer.poll(Duration::from_millis(50));
+            }
+        });
+        Member { leave, polls: Some(polls) }
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.leave.store(true, Ordering::Relaxed);
+        if let Some(polls) = self.polls.take() {
+            // With it the consumer is closed, which leaves the group.
+            polls.join().expect("the member's thread ends");
+        }
     }
 }
 

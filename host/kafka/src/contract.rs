@@ -15,12 +15,14 @@ use loom_delivery::Token;
 use loom_types::{Batch, BatchBuilder, CommitOffset, PartitionId, TopicPartition};
 
 use crate::error::KafkaError;
-use crate::settings::ProducerSettings;
+use crate::facts::{
+    Assigned, Bounds, Committed, Group, GroupEntry, Member, OutputInfo, OutputSettings, Rights, TopicInfo,
+};
 
 /// Called from any thread, also under a client's lock: it only marks and unparks.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
-/// What is asked at assembly, before a record flows; calls may block up to the given time.
+/// What is asked and done outside of workers: at assembly, and by the lease. Calls may block up to the given time.
 pub trait Broker: Send + Sync {
     /// Facts about topics, in the order asked. Asking never creates a topic. A topic that does not exist, or may not be
     /// seen, is an error in its place.
@@ -31,22 +33,47 @@ pub trait Broker: Send + Sync {
     ) -> Result<Vec<Result<TopicInfo, KafkaError>>, KafkaError>;
 
     /// Facts about output topics, in the order asked, each through the client of its own producer. Asking never creates a
-    /// topic.
+    /// topic. A configuration that may not be read is no error; see [`OutputInfo::described`].
     fn output_topics(
         &self,
         outputs: &[OutputSettings],
         timeout: Duration,
-    ) -> Result<Vec<Result<TopicInfo, KafkaError>>, KafkaError>;
+    ) -> Result<Vec<Result<OutputInfo, KafkaError>>, KafkaError>;
 
     /// The names of all topics that can be seen: for suggestions.
     fn topic_names(&self, timeout: Duration) -> Result<Vec<String>, KafkaError>;
 
-    /// One attempt to fetch the group's committed offsets, in the order asked; none = the group has no offset there.
+    /// One attempt to fetch a group's committed offsets, in the order asked; none = the group has no offset there.
     fn committed(
         &self,
+        group: Group,
         partitions: &[TopicPartition],
         timeout: Duration,
     ) -> Result<Vec<Result<Option<Committed>, KafkaError>>, KafkaError>;
+
+    /// One attempt to commit offsets, answered in the order given. For use outside of workers; a group with live members
+    /// refuses it ([`Kind::GroupInUse`](crate::Kind::GroupInUse)). An error does not say that nothing was set.
+    fn commit_now(
+        &self,
+        group: Group,
+        entries: &[GroupEntry],
+        timeout: Duration,
+    ) -> Result<Vec<Result<(), KafkaError>>, KafkaError>;
+
+    /// The live members of the flow's group: somebody else's consumers, since a flow's own is no member.
+    fn members(&self, timeout: Duration) -> Result<Vec<Member>, KafkaError>;
+
+    /// The first offset whose record carries this time (milliseconds since 1970-01-01 UTC) or a later one, in the order
+    /// asked; none = there is no such record yet.
+    fn offsets_at(
+        &self,
+        partitions: &[TopicPartition],
+        timestamp_ms: i64,
+        timeout: Duration,
+    ) -> Result<Vec<Result<Option<CommitOffset>, KafkaError>>, KafkaError>;
+
+    /// What the broker says about rights that belong to no topic.
+    fn rights(&self, timeout: Duration) -> Result<Rights, KafkaError>;
 
     /// The first offset of a partition and the one after its last.
     fn bounds(&self, partition: &TopicPartition, timeout: Duration) -> Result<Bounds, KafkaError>;
@@ -59,59 +86,12 @@ pub trait Broker: Send + Sync {
     fn writer(&self, outputs: &[OutputSettings], waker: Waker) -> Result<Box<dyn TopicSink>, KafkaError>;
 }
 
-/// One output of a writer.
-#[derive(Clone, Debug)]
-pub struct OutputSettings {
-    /// The topic.
-    pub topic: Arc<str>,
-    /// The producer; outputs with equal settings share a client.
-    pub producer: Arc<ProducerSettings>,
-}
-
 /// Both halves of one consumer client: what it reads and what it commits.
 pub struct Reader {
     /// The partitions' queues.
     pub source: Box<dyn PartitionSource>,
     /// The group's offsets.
     pub offsets: Box<dyn OffsetStore>,
-}
-
-/// Facts about a topic.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TopicInfo {
-    /// How many partitions it has.
-    pub partitions: i32,
-}
-
-/// An offset that the group has for a partition.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Committed {
-    /// The next offset to read.
-    pub offset: CommitOffset,
-    /// What was written beside it; empty if nothing.
-    pub metadata: String,
-}
-
-/// A partition's first offset and the one after its last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
-    /// The first offset that can be read.
-    pub low: CommitOffset,
-    /// The offset after the last.
-    pub high: CommitOffset,
-}
-
-/// A partition given to a reader.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Assigned {
-    /// The worker's number for it; numbers are dense from 0.
-    pub id: PartitionId,
-    /// Its name.
-    pub partition: TopicPartition,
-    /// Index of its topic in the batches that are built: an index into the builder's topics.
-    pub topic: u16,
-    /// The first offset to read.
-    pub start: CommitOffset,
 }
 
 /// How much one `take` may append.
@@ -132,6 +112,9 @@ pub struct Taken {
     pub position: Option<CommitOffset>,
     /// Tombstones that were skipped.
     pub skipped: u64,
+    /// The leader's epoch of the last record that was appended or skipped; none where the broker does not say, or nothing
+    /// was.
+    pub leader_epoch: Option<i32>,
     /// The partition's end was reached on its queue, after all that was appended: the offset of the event itself.
     pub end: Option<CommitOffset>,
     /// More may be there at once. After `false` the next record wakes.
@@ -176,6 +159,8 @@ pub struct CommitEntry {
     pub offset: CommitOffset,
     /// What to write beside it.
     pub metadata: String,
+    /// The epoch of the leader that the record before it was read from, if known.
+    pub leader_epoch: Option<i32>,
 }
 
 /// The answer to one commit request.
@@ -214,10 +199,22 @@ pub enum Stamp {
 pub enum Ack {
     /// Durably written, as the topic's acknowledgements demand.
     Written,
-    /// Refused for good.
-    Refused(KafkaError),
+    /// Refused; what for, [`KafkaError::kind`] says. A broker refuses batches: a row may have been refused for another's
+    /// sake.
+    Refused(Refusal),
     /// Given back without a verdict (the client was closed, or was purged): it may or may not have been written.
     Unknown,
+}
+
+/// A row that was refused, given back.
+#[derive(Debug)]
+pub struct Refusal {
+    /// Why.
+    pub error: KafkaError,
+    /// The batch that it was sent from.
+    pub batch: Arc<Batch>,
+    /// Its row there.
+    pub row: u32,
 }
 
 /// Topics that one worker writes to.
@@ -228,7 +225,7 @@ pub trait TopicSink {
     fn send(
         &mut self,
         output: OutputIndex,
-        batch: &Batch,
+        batch: &Arc<Batch>,
         rows: &[u32],
         stamp: Stamp,
         tokens: &mut VecDeque<Token>,

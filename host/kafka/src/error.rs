@@ -18,8 +18,14 @@ pub enum Kind {
     Authorization,
     /// The credentials or certificates are refused.
     Authentication,
-    /// An output refused this record for good: too large, or not valid there.
+    /// An output refused a record, or the batch that it was in, for good: too large, or not valid there. See
+    /// [`KafkaError::is_too_large`].
     Refused,
+    /// An output calls a batch corrupt. Brokers say so of a keyless record for a compacted topic, and clients try it
+    /// again for ever.
+    Corrupt,
+    /// The group has live members, and refuses commits from outside.
+    GroupInUse,
     /// The client can not go on; a new one may.
     Fatal,
     /// A setting is wrong.
@@ -38,6 +44,17 @@ pub struct KafkaError {
     /// What was being done and what came back, for people.
     pub message: String,
 }
+
+impl KafkaError {
+    /// Whether an output refused a record, or the batch that it was in, for its size.
+    #[must_use]
+    pub fn is_too_large(&self) -> bool {
+        self.kind == Kind::Refused && TOO_LARGE.contains(&self.code)
+    }
+}
+
+/// Kafka's and librdkafka's names of the codes that speak of size.
+const TOO_LARGE: [&str; 3] = ["MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "INVALID_MSG_SIZE"];
 
 impl fmt::Display for KafkaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

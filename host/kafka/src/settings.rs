@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use crate::facts::Group;
+
 /// A value that is never printed.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Sensitive(pub String);
@@ -48,6 +50,17 @@ pub struct ConsumerSettings {
     pub extra: BTreeMap<String, Sensitive>,
 }
 
+impl ConsumerSettings {
+    /// A group's name.
+    #[must_use]
+    pub fn group(&self, group: Group) -> String {
+        match group {
+            Group::Input => self.group_id.clone(),
+            Group::Owner => format!("{}.owner", self.group_id),
+        }
+    }
+}
+
 /// A producer of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProducerSettings {
@@ -59,6 +72,9 @@ pub struct ProducerSettings {
     pub compression: Option<String>,
     /// Idempotent, unless the brokers refuse it.
     pub idempotence: bool,
+    /// The smallest `max.message.bytes` of its topics: batches stay below it, whatever `extra` says of their size. None
+    /// while it is not known.
+    pub largest_batch: Option<usize>,
     /// Other librdkafka keys.
     pub extra: BTreeMap<String, Sensitive>,
 }

@@ -34,6 +34,7 @@ pub(crate) fn output_settings(outputs: &[OutputPlan]) -> Vec<OutputSettings> {
                     credentials: credentials(&output.security),
                     compression: output.compression.clone(),
                     idempotence: output.idempotence,
+                    largest_batch: None,
                     extra: sensitive(&output.extra),
                 })
             });

@@ -16,7 +16,9 @@ pub use address::AddressClass;
 pub use batch::{Batch, BatchBuilder, Changes, RecordRef, Rows};
 pub use column::{BytesBuilder, BytesColumn, Column, ColumnError};
 pub use headers::{HeaderBuilder, HeaderColumn, HeaderIter};
-pub use ids::{CommitOffset, Epoch, PartitionId, RecordOffset, TopicPartition, WorkerIndex};
+pub use ids::{
+    CommitOffset, Epoch, NotATopicId, PartitionId, RecordOffset, TopicId, TopicPartition, WorkerIndex,
+};
 pub use moment::Moment;
 pub use names::{Ending, ErrorKind};
 pub use source::{Source, SourceBuilder, SourceColumn};

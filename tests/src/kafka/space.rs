@@ -94,7 +94,16 @@ impl<'a> Space<'a> {
     /// # Errors
     /// What the broker answers.
     pub fn alter_topic(&self, topic: &str, key: &str, value: &str) -> Result<()> {
-        let change = AlterConfig::new(ResourceSpecifier::Topic(topic)).set(key, value);
+        self.configure_topic(topic, &[(key, value)])
+    }
+
+    /// Sets several of a topic's configurations. The others go back to their defaults.
+    ///
+    /// # Errors
+    /// What the broker answers.
+    pub fn configure_topic(&self, topic: &str, config: &[(&str, &str)]) -> Result<()> {
+        let change = AlterConfig::new(ResourceSpecifier::Topic(topic));
+        let change = config.iter().fold(change, |change, (key, value)| change.set(key, value));
         for answer in wait(self.admin()?.alter_configs([&change], &options()))? {
             answer.map_err(|(topic, code)| anyhow!("cannot configure {topic:?}: {code}"))?;
         }

@@ -10,10 +10,9 @@ use loom_types::{
 };
 
 use super::Fixture;
-use crate::contract::{
-    Ack, Assigned, Broker, Budget, Notice, OutputIndex, OutputSettings, Reader, Stamp, Taken, TopicSink,
-    Waker,
-};
+use crate::contract::{Ack, Broker, Budget, Notice, OutputIndex, Reader, Stamp, Taken, TopicSink, Waker};
+use crate::error::{KafkaError, Kind};
+use crate::facts::{Assigned, OutputSettings};
 use crate::memory::Record;
 use crate::settings::{ConsumerSettings, CredentialSettings, ProducerSettings, Sensitive};
 
@@ -85,8 +84,21 @@ pub fn producer(fixture: &dyn Fixture, extra: &[(&str, &str)]) -> Arc<ProducerSe
         credentials: CredentialSettings::default(),
         compression: None,
         idempotence: true,
+        largest_batch: None,
         extra: extra.iter().map(|(key, value)| ((*key).to_owned(), Sensitive((*value).to_owned()))).collect(),
     })
+}
+
+/// Asks until a coordinator that gets ready answers, as every user has to.
+pub fn once_ready<T>(fixture: &dyn Fixture, mut ask: impl FnMut() -> Result<T, KafkaError>) -> T {
+    for _ in 0..100 {
+        match ask() {
+            Err(error) if matches!(error.kind, Kind::Coordinator | Kind::Transient) => {}
+            answer => return answer.unwrap(),
+        }
+        fixture.pass_time(Duration::from_millis(100));
+    }
+    panic!("the coordinator never got ready");
 }
 
 /// One record as it was read.
@@ -105,6 +117,7 @@ pub struct Seen {
     pub skipped: u64,
     pub ends: Vec<i64>,
     pub position: Option<i64>,
+    pub leader_epoch: Option<i32>,
     more: bool,
 }
 
@@ -145,6 +158,7 @@ impl Reading {
                 partition: TopicPartition::new(*topic, *partition),
                 topic: index as u16,
                 start: CommitOffset(*start),
+                leader_epoch: None,
             });
         }
         let topics: Arc<[Arc<str>]> = topics.into();
@@ -181,7 +195,10 @@ impl Reading {
         if let Some(position) = taken.position {
             assert!(seen.position.is_none_or(|before| before <= position.0), "a position never goes back");
             seen.position = Some(position.0);
+        } else {
+            assert_eq!(taken.leader_epoch, None, "an epoch belongs to a record");
         }
+        seen.leader_epoch = taken.leader_epoch.or(seen.leader_epoch);
         if taken.rows > 0 || taken.skipped > 0 {
             assert!(taken.position.is_some(), "what was appended or skipped moves the position");
         }
@@ -306,7 +323,7 @@ impl Writing {
     }
 
     /// Registers records as if they had been read, at the next offsets.
-    pub fn batch(&mut self, records: &[Record]) -> (Batch, VecDeque<Token>) {
+    pub fn batch(&mut self, records: &[Record]) -> (Arc<Batch>, VecDeque<Token>) {
         let mut builder = BatchBuilder::new(Arc::from(vec![Arc::from("source")]));
         let mut tokens = VecDeque::new();
         for record in records {
@@ -326,11 +343,11 @@ impl Writing {
             });
             tokens.push_back(self.accounts.register(PartitionId(0), offset, record.bytes() as u32));
         }
-        (builder.finish(), tokens)
+        (Arc::new(builder.finish()), tokens)
     }
 
     /// Sends all rows of a batch, taking acknowledgements where the queue is full.
-    pub fn send(&mut self, output: usize, batch: &Batch, stamp: Stamp, tokens: &mut VecDeque<Token>) {
+    pub fn send(&mut self, output: usize, batch: &Arc<Batch>, stamp: Stamp, tokens: &mut VecDeque<Token>) {
         let rows: Vec<u32> = (0..batch.len() as u32).collect();
         let mut sent = 0;
         loop {

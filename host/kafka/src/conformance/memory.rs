@@ -5,12 +5,16 @@ use std::time::Duration;
 
 use super::Fixture;
 use crate::contract::Broker;
-use crate::memory::{ManualClock, MemoryBroker, Record};
+use crate::facts::Member;
+use crate::memory::{ManualClock, MemoryBroker, Record, TopicConfig};
 use crate::settings::ConsumerSettings;
 use loom_types::CommitOffset;
 
 /// The wall clock of the fixture at its start, in milliseconds since 1970-01-01 UTC.
 const STARTED_MS: i64 = 1_750_000_000_000;
+
+/// The `client.id` of consumers that join groups.
+pub const MEMBER: &str = "conformance-member";
 
 /// A memory broker with a clock of its own.
 #[derive(Debug)]
@@ -61,6 +65,21 @@ impl Fixture for MemoryFixture {
             self.broker.leave_gap(topic, partition, records.len() as i64);
         }
         self.broker.produce_control(topic, partition);
+    }
+
+    fn recreate_topic(&self, topic: &str, partitions: i32) {
+        self.broker.delete_topic(topic);
+        self.broker.create_topic(topic, partitions);
+    }
+
+    fn configure_topic(&self, topic: &str, config: TopicConfig) {
+        self.broker.configure_topic(topic, config);
+    }
+
+    fn join_group<'a>(&'a self, group: &str, _: &str) -> Box<dyn FnOnce() + 'a> {
+        self.broker.join_group(group, Member { client_id: MEMBER.into(), host: "/127.0.0.1".into() });
+        let group = group.to_owned();
+        Box::new(move || self.broker.leave_group(&group))
     }
 
     fn delete_before(&self, topic: &str, partition: i32, offset: i64) {

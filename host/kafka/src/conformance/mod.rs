@@ -16,10 +16,10 @@ mod writing;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-pub use memory::MemoryFixture;
+pub use memory::{MEMBER, MemoryFixture};
 
 use crate::contract::Broker;
-use crate::memory::Record;
+use crate::memory::{Record, TopicConfig};
 use crate::settings::ConsumerSettings;
 
 /// A broker under test, and what only its owner can do to it.
@@ -41,6 +41,15 @@ pub trait Fixture {
 
     /// The same in a transaction that is then committed or aborted. Either way its end takes an offset.
     fn produce_in_transaction(&self, topic: &str, partition: i32, records: &[Record], commit: bool);
+
+    /// Deletes a topic and makes it again.
+    fn recreate_topic(&self, topic: &str, partitions: i32);
+
+    /// Sets a topic's configuration.
+    fn configure_topic(&self, topic: &str, config: TopicConfig);
+
+    /// A consumer with the client id [`MEMBER`] joins a group, and leaves it when what comes back is called.
+    fn join_group<'a>(&'a self, group: &str, topic: &str) -> Box<dyn FnOnce() + 'a>;
 
     /// Removes the records below an offset, as retention does.
     fn delete_before(&self, topic: &str, partition: i32, offset: i64);
@@ -77,9 +86,16 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("a_tail_of_tombstones_moves_the_position", ends::a_tail_of_tombstones_moves_the_position),
     ("topics_are_told_in_the_order_asked", facts::topics_are_told_in_the_order_asked),
     ("asking_creates_no_topic", facts::asking_creates_no_topic),
+    ("a_topic_made_again_has_another_id", facts::a_topic_made_again_has_another_id),
+    ("an_output_s_limits_are_told", facts::an_output_s_limits_are_told),
+    ("rights_are_told", facts::rights_are_told),
+    ("a_time_finds_the_first_offset_from_it_on", facts::a_time_finds_the_first_offset_from_it_on),
     ("bounds_follow_the_log", facts::bounds_follow_the_log),
     ("a_new_group_has_no_offsets", offsets::a_new_group_has_no_offsets),
     ("commits_are_answered_once_and_read_back", offsets::commits_are_answered_once_and_read_back),
+    ("epochs_are_read_committed_and_read_back", offsets::epochs_are_read_committed_and_read_back),
+    ("groups_are_written_from_outside", offsets::groups_are_written_from_outside),
+    ("a_group_with_members_refuses_commits", offsets::a_group_with_members_refuses_commits),
     ("a_commit_can_go_back", offsets::a_commit_can_go_back),
     (
         "a_client_at_most_once_commits_what_it_gave_out",
@@ -92,6 +108,7 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("a_key_finds_the_partition_of_kafka_s_default", writing::a_key_finds_the_partition_of_kafka_s_default),
     ("a_full_queue_accepts_a_part", writing::a_full_queue_accepts_a_part),
     ("acknowledgements_wake", wakes::acknowledgements_wake),
+    ("a_row_that_is_too_large_comes_back", writing::a_row_that_is_too_large_comes_back),
     ("close_gives_every_token_back", writing::close_gives_every_token_back),
 ];
 

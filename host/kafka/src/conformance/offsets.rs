@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use loom_types::{CommitOffset, PartitionId, TopicPartition};
 
-use super::Fixture;
-use super::harness::{ASK, Reading, WIDE, broker, consumer};
+use super::harness::{ASK, Reading, WIDE, broker, consumer, once_ready};
 use super::reading::numbered;
-use crate::contract::{Broker, Budget, CommitAnswer, CommitEntry, Committed};
+use super::{Fixture, MEMBER};
+use crate::contract::{Broker, Budget, CommitAnswer, CommitEntry};
 use crate::error::{KafkaError, Kind};
+use crate::facts::{Committed, Group, GroupEntry};
 
 /// Longer than a client's own commits are apart.
 const BEYOND_AUTO_COMMIT: Duration = Duration::from_secs(6);
@@ -18,11 +19,12 @@ fn entry(partition: u32, offset: i64, metadata: &str) -> CommitEntry {
         partition: PartitionId(partition),
         offset: CommitOffset(offset),
         metadata: metadata.to_owned(),
+        leader_epoch: None,
     }
 }
 
 fn kept(offset: i64, metadata: &str) -> Result<Option<Committed>, KafkaError> {
-    Ok(Some(Committed { offset: CommitOffset(offset), metadata: metadata.to_owned() }))
+    Ok(Some(Committed { offset: CommitOffset(offset), metadata: metadata.to_owned(), leader_epoch: None }))
 }
 
 /// Fetches committed offsets, trying again while the group's coordinator gets ready, as every user has to.
@@ -34,7 +36,7 @@ fn fetch(
     let passes = |error: &KafkaError| matches!(error.kind, Kind::Coordinator | Kind::Transient);
     let mut tries = 0;
     loop {
-        let answer = broker.committed(places, ASK);
+        let answer = broker.committed(Group::Input, places, ASK);
         tries += 1;
         match answer {
             Err(error) if passes(&error) && tries < 100 => {}
@@ -116,6 +118,97 @@ pub fn commits_are_answered_once_and_read_back(fixture: &dyn Fixture) {
     assert_eq!(fetch(fixture, &*again, &places), [kept(10, "ü {\"t\":1}"), kept(7, ""), kept(0, "")]);
     let other = super::harness::broker(fixture);
     assert_eq!(fetch(fixture, &*other, &places), [Ok(None), Ok(None), Ok(None)], "another group has its own");
+}
+
+pub fn epochs_are_read_committed_and_read_back(fixture: &dyn Fixture) {
+    let topic = fixture.create_topic(1);
+    fixture.produce(&topic, 0, &numbered(0..10));
+    let broker = broker(fixture);
+    let mut reading = Reading::start(fixture, &*broker, &[(&topic, 0, 0)]);
+    reading.records(10);
+    let epoch = reading.seen[0].leader_epoch;
+    assert!(epoch.is_some_and(|epoch| epoch >= 0), "a record has the epoch of its leader");
+    commit(fixture, &mut reading, &[CommitEntry { leader_epoch: epoch, ..entry(0, 10, "with") }]);
+    let place = [TopicPartition::new(&*topic, 0)];
+    let found = fetch(fixture, &*broker, &place).remove(0).unwrap().unwrap();
+    assert_eq!((found.offset, found.leader_epoch), (CommitOffset(10), epoch));
+    commit(fixture, &mut reading, &[entry(0, 10, "without")]);
+    let found = fetch(fixture, &*broker, &place).remove(0).unwrap().unwrap();
+    assert_eq!((&*found.metadata, found.leader_epoch), ("without", None));
+}
+
+pub fn groups_are_written_from_outside(fixture: &dyn Fixture) {
+    let (a, b) = (fixture.create_topic(2), fixture.create_topic(1));
+    let group = fixture.fresh_name("group");
+    let broker = fixture.broker(consumer(fixture, &group));
+    let places = [TopicPartition::new(&*b, 0), TopicPartition::new(&*a, 1), TopicPartition::new(&*a, 0)];
+    let outside = |place: usize, offset: i64, metadata: &str| GroupEntry {
+        partition: places[place].clone(),
+        offset: CommitOffset(offset),
+        metadata: metadata.to_owned(),
+        leader_epoch: None,
+    };
+    let set = |group, entries: &[GroupEntry]| {
+        let results = once_ready(fixture, || {
+            broker.commit_now(group, entries, ASK)?.into_iter().collect::<Result<Vec<()>, _>>()
+        });
+        assert_eq!(results.len(), entries.len());
+    };
+    let read = |group| {
+        once_ready(fixture, || {
+            broker.committed(group, &places, ASK)?.into_iter().collect::<Result<Vec<_>, _>>()
+        })
+    };
+    let found = |offset, metadata: &str| kept(offset, metadata).unwrap();
+    set(Group::Owner, &[outside(2, 7, "beat of run ü"), outside(0, 0, "")]);
+    assert_eq!(read(Group::Owner), [found(0, ""), None, found(7, "beat of run ü")]);
+    assert_eq!(read(Group::Input), [None, None, None], "the owner's group is another one");
+    set(Group::Input, &[outside(1, 3, "m")]);
+    set(Group::Owner, &[outside(2, 8, "")]);
+    assert_eq!(read(Group::Input), [None, found(3, "m"), None]);
+    assert_eq!(read(Group::Owner), [found(0, ""), None, found(8, "")]);
+    set(Group::Input, &[]);
+
+    let named = fixture.broker(consumer(fixture, &format!("{group}.owner")));
+    assert_eq!(fetch(fixture, &*named, &places[2..]), [kept(8, "")], "its name is the group's with `.owner`");
+}
+
+pub fn a_group_with_members_refuses_commits(fixture: &dyn Fixture) {
+    let topic = fixture.create_topic(1);
+    let group = fixture.fresh_name("group");
+    let broker = fixture.broker(consumer(fixture, &group));
+    let members = || once_ready(fixture, || broker.members(ASK));
+    assert_eq!(members(), []);
+    let leave = fixture.join_group(&group, &topic);
+    let mut told = members();
+    for _ in 0..100 {
+        if !told.is_empty() {
+            break;
+        }
+        fixture.pass_time(Duration::from_millis(100));
+        told = members();
+    }
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0].client_id, MEMBER);
+    assert!(!told[0].host.is_empty());
+    let entry = GroupEntry {
+        partition: TopicPartition::new(&*topic, 0),
+        offset: CommitOffset(0),
+        metadata: String::new(),
+        leader_epoch: None,
+    };
+    let results = once_ready(fixture, || broker.commit_now(Group::Input, std::slice::from_ref(&entry), ASK));
+    assert_eq!(results[0].as_ref().unwrap_err().kind, Kind::GroupInUse, "{results:?}");
+    let results = once_ready(fixture, || broker.commit_now(Group::Owner, std::slice::from_ref(&entry), ASK));
+    assert_eq!(results, [Ok(())], "another group is not concerned");
+    leave();
+    for _ in 0..100 {
+        if members().is_empty() {
+            return;
+        }
+        fixture.pass_time(Duration::from_millis(100));
+    }
+    panic!("the member never left");
 }
 
 pub fn a_commit_can_go_back(fixture: &dyn Fixture) {

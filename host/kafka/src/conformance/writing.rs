@@ -6,7 +6,8 @@ use super::Fixture;
 use super::harness::{Reading, Writing, broker};
 use super::reading::{numbered, odd_records};
 use crate::contract::{Ack, OutputIndex, Stamp};
-use crate::memory::{Record, partition_of_key};
+use crate::error::Kind;
+use crate::memory::{Record, TopicConfig, partition_of_key};
 
 /// How far a broker's and the test's clocks may be apart, in milliseconds.
 const CLOCKS_APART: i64 = 60_000;
@@ -74,7 +75,7 @@ pub fn selected_rows_are_written(fixture: &dyn Fixture) {
     let broker = broker(fixture);
     let mut writing = Writing::start(fixture, &*broker, &[&topic], &[]);
     let (batch, mut tokens) = writing.batch(&numbered(0..10));
-    let evens = batch.select(&[0, 2, 4, 6, 8]);
+    let evens = std::sync::Arc::new(batch.select(&[0, 2, 4, 6, 8]));
     let mut given: std::collections::VecDeque<_> = Default::default();
     for (row, token) in tokens.drain(..).enumerate() {
         if row % 2 == 0 { given.push_back(token) } else { token.give_up() }
@@ -130,13 +131,30 @@ pub fn a_full_queue_accepts_a_part(fixture: &dyn Fixture) {
     let accepted = writing.sink.send(OutputIndex(0), &batch, &rows, Stamp::Source, &mut tokens);
     assert!((1..200).contains(&accepted), "{accepted} rows of 200 in a queue of 10");
     assert_eq!(tokens.len(), 200 - accepted, "only tokens of accepted rows are taken");
-    let rest = batch.select(&rows[accepted..]);
+    let rest = std::sync::Arc::new(batch.select(&rows[accepted..]));
     writing.send(0, &rest, Stamp::Source, &mut tokens);
     writing.settle();
     writing.assert_written();
     let mut reading = Reading::start(fixture, &*broker, &[(&topic, 0, 0)]);
     reading.records(200);
     assert_eq!(reading.seen[0].payloads(), (0..200).map(|number| number.to_string()).collect::<Vec<_>>());
+}
+
+pub fn a_row_that_is_too_large_comes_back(fixture: &dyn Fixture) {
+    let topic = fixture.create_topic(1);
+    fixture.configure_topic(&topic, TopicConfig { max_message_bytes: 2000, compacted: false });
+    let broker = broker(fixture);
+    let mut writing = Writing::start(fixture, &*broker, &[&topic], &[]);
+    for size in [10, 5000, 20] {
+        let (batch, mut tokens) = writing.batch(&[Record::value("v".repeat(size))]);
+        writing.send(0, &batch, Stamp::Source, &mut tokens);
+        writing.settle();
+    }
+    let acks: Vec<_> = writing.acks.iter().map(|(_, ack)| ack).collect();
+    let [Ack::Written, Ack::Refused(refusal), Ack::Written] = acks[..] else { panic!("{acks:?}") };
+    assert!(refusal.error.is_too_large(), "{:?}", refusal.error);
+    assert_eq!(refusal.error.kind, Kind::Refused);
+    assert_eq!(refusal.batch.payload(refusal.row).map(<[u8]>::len), Some(5000), "the row comes back");
 }
 
 pub fn close_gives_every_token_back(fixture: &dyn Fixture) {

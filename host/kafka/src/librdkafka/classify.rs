@@ -71,6 +71,15 @@ pub(super) fn kind(code: Code) -> Kind {
         | E::PolicyViolation
         | E::UnsupportedForMessageFormat => Kind::Refused,
 
+        E::InvalidMessage => Kind::Corrupt,
+
+        E::UnknownMemberId
+        | E::IllegalGeneration
+        | E::RebalanceInProgress
+        | E::FencedMemberEpoch
+        | E::StaleMemberEpoch
+        | E::NonEmptyGroup => Kind::GroupInUse,
+
         E::Fatal
         | E::GaplessGuarantee
         | E::OutOfOrderSequenceNumber

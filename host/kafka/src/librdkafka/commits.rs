@@ -12,8 +12,9 @@ use loom_types::PartitionId;
 use super::classify::{error, group_kind};
 use super::name;
 use super::raw::{Client, Code, Event, EventKind, List, Name, Queue};
-use crate::contract::{Assigned, CommitAnswer, CommitEntry, OffsetStore, RequestId, Waker};
+use crate::contract::{CommitAnswer, CommitEntry, OffsetStore, RequestId, Waker};
 use crate::error::KafkaError;
+use crate::facts::Assigned;
 
 /// Commits for one reader's partitions.
 pub(super) struct Commits {
@@ -54,16 +55,7 @@ impl Sent {
         let request = RequestId(event.request());
         let place = self.requests.iter().position(|(sent, _)| *sent == request)?;
         let (_, asked) = self.requests.remove(place)?;
-        let mut codes = vec![Code::NONE; asked.len()];
-        for entry in event.partitions() {
-            if let Some(code) = codes.get_mut(entry.tag) {
-                *code = entry.code;
-            }
-        }
-        // The event's own code repeats one partition's when some failed; alone, it is the whole request's.
-        if codes.iter().all(|code| !code.is_error()) {
-            codes.fill(event.code());
-        }
+        let codes = codes(event, asked.len());
         let results = asked.into_iter().zip(codes).map(|(id, code)| (id, self.result(id, code))).collect();
         Some(CommitAnswer { request, results })
     }
@@ -89,7 +81,8 @@ impl OffsetStore for Commits {
             for (tag, entry) in entries.iter().enumerate() {
                 let (name, assigned) =
                     self.sent.partitions.get(entry.partition.index()).ok_or_else(|| unknown(entry))?;
-                list.push(name, assigned.partition.partition, entry.offset.0, tag, &entry.metadata);
+                let number = assigned.partition.partition;
+                list.push_with(name, number, entry.offset.0, tag, &entry.metadata, entry.leader_epoch);
             }
             self.replies.client().commit(&list, &self.replies, request.0).map_err(|code| {
                 error(group_kind(code), code, format!("sending a commit of {} partitions", entries.len()))
@@ -108,6 +101,21 @@ impl OffsetStore for Commits {
             }
         }
     }
+}
+
+/// The codes of an answer by the places in the request.
+pub(super) fn codes(event: &Event<'_>, asked: usize) -> Vec<Code> {
+    let mut codes = vec![Code::NONE; asked];
+    for entry in event.partitions() {
+        if let Some(code) = codes.get_mut(entry.tag) {
+            *code = entry.code;
+        }
+    }
+    // The event's own code repeats one partition's when some failed; alone, it is the whole request's.
+    if codes.iter().all(|code| !code.is_error()) {
+        codes.fill(event.code());
+    }
+    codes
 }
 
 fn unknown(entry: &CommitEntry) -> KafkaError {

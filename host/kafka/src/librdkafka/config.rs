@@ -131,7 +131,7 @@ pub(super) fn producer(settings: &ProducerSettings) -> Result<Conf, KafkaError> 
     keys.set("message.timeout.ms", 0);
     keys.set("partitioner", "murmur2_random");
     keys.set("linger.ms", 5);
-    keys.set("batch.size", 1_000_000);
+    keys.set("batch.size", BATCH_BYTES);
     // The topic's limit decides what is too large, not the client's own, which is lower than a broker's default. Batches
     // stay small all the same.
     keys.set("message.max.bytes", 64 << 20);
@@ -140,8 +140,17 @@ pub(super) fn producer(settings: &ProducerSettings) -> Result<Conf, KafkaError> 
     if let Some(compression) = &settings.compression {
         keys.set("compression.type", compression);
     }
-    keys.apply(&settings.extra)
+    let Some(largest) = settings.largest_batch else { return keys.apply(&settings.extra) };
+    // What `extra` says of a batch's size is bounded too: a broker refuses the whole batch.
+    let mut extra = settings.extra.clone();
+    let theirs = extra.get("batch.size").and_then(|size| size.0.trim().parse().ok());
+    let size = theirs.unwrap_or(BATCH_BYTES).min(largest).max(1);
+    extra.insert("batch.size".to_owned(), Sensitive(size.to_string()));
+    keys.apply(&extra)
 }
+
+/// The size of a batch, where no output's limit is below it.
+const BATCH_BYTES: usize = 1_000_000;
 
 /// Keys and values in the order in which they are set.
 struct Keys(Vec<(&'static str, String)>);
@@ -293,6 +302,7 @@ mod tests {
                 credentials: CredentialSettings::default(),
                 compression: Some("zstd".into()),
                 idempotence,
+                largest_batch: None,
                 extra: BTreeMap::from([("linger.ms".to_owned(), Sensitive("20".into()))]),
             };
             assert!(Client::new(Role::Producer, producer(&settings).unwrap()).is_ok());
@@ -330,6 +340,29 @@ mod tests {
                 set("sasl.password", "p"),
             ]
         );
+    }
+
+    #[test]
+    fn batches_stay_below_the_smallest_limit_whatever_extra_says() {
+        for (largest, theirs, size) in [
+            (None, None, "1000000"),
+            (None, Some("300000"), "300000"),
+            (Some(1_048_588), None, "1000000"),
+            (Some(1_048_588), Some("2000000"), "1048588"),
+            (Some(5000), None, "5000"),
+            (Some(5000), Some("100"), "100"),
+        ] {
+            let theirs = theirs.map(|size: &str| ("batch.size".to_owned(), Sensitive(size.into())));
+            let settings = ProducerSettings {
+                brokers: vec!["127.0.0.1:1".into()],
+                credentials: CredentialSettings::default(),
+                compression: None,
+                idempotence: true,
+                largest_batch: largest,
+                extra: theirs.into_iter().collect(),
+            };
+            assert_eq!(producer(&settings).unwrap().get("batch.size").as_deref(), Some(size));
+        }
     }
 
     #[test]

@@ -17,8 +17,9 @@ use super::classify::{configuration, error, kind};
 use super::events::Errors;
 use super::name;
 use super::raw::{Client, List, Message, Messages, Name, Queue};
-use crate::contract::{Assigned, Budget, Notice, PartitionSource, Taken, Waker};
+use crate::contract::{Budget, Notice, PartitionSource, Taken, Waker};
 use crate::error::{KafkaError, Kind};
+use crate::facts::Assigned;
 use crate::settings::ConsumerSettings;
 
 /// The reading half of a consumer client.
@@ -57,6 +58,7 @@ enum Aside {
 struct Record {
     offset: i64,
     timestamp_ms: Option<i64>,
+    leader_epoch: Option<i32>,
     key: Option<Vec<u8>>,
     payload: Option<Vec<u8>>,
     headers: Vec<(Vec<u8>, Option<Vec<u8>>)>,
@@ -87,7 +89,14 @@ impl Source {
             let mut queue = Queue::partition(client, &name, assigned.partition.partition)
                 .ok_or_else(|| configuration(format!("{} is not a partition", assigned.partition)))?;
             queue.wake(waker);
-            starts.push(&name, assigned.partition.partition, assigned.start.0, index, "");
+            starts.push_with(
+                &name,
+                assigned.partition.partition,
+                assigned.start.0,
+                index,
+                "",
+                assigned.leader_epoch,
+            );
             let aside = VecDeque::new();
             slots.push(Slot {
                 name,
@@ -161,7 +170,7 @@ impl PartitionSource for Source {
         }
         if let (true, Some(position)) = (self.stores, taken.position) {
             let mut done = List::new(1);
-            done.push(&slot.name, slot.assigned.partition.partition, position.0, 0, "");
+            done.push(&slot.name, slot.assigned.partition.partition, position.0, 0);
             if let Err(code) = self.client.store(&done) {
                 let partition = &slot.assigned.partition;
                 tracing::warn!(target: "kafka", %partition, code = code.name(), "an offset was not stored for the next commit");
@@ -174,7 +183,7 @@ impl PartitionSource for Source {
         let slot = &mut self.slots[partition.index()];
         slot.aside.clear();
         let mut place = List::new(1);
-        place.push(&slot.name, slot.assigned.partition.partition, to.0, 0, "");
+        place.push(&slot.name, slot.assigned.partition.partition, to.0, 0);
         let outcome = if slot.ended { self.client.restart(&place) } else { self.client.seek(&mut place) };
         outcome
             .map_err(|code| error(kind(code), code, format!("moving {} to {to}", slot.assigned.partition)))?;
@@ -229,7 +238,7 @@ impl Take<'_> {
         }
         let (key, payload) = (message.key(), message.payload());
         if payload.is_none() && !self.forward_tombstones {
-            self.skip(message.offset());
+            self.skip(message.offset(), message.leader_epoch());
             return true;
         }
         let size = message.size();
@@ -238,6 +247,7 @@ impl Take<'_> {
         }
         message.headers(|name, value| out.header(name, value));
         self.push(message.offset(), message.timestamp(), key, payload, size, out);
+        self.taken.leader_epoch = message.leader_epoch();
         true
     }
 
@@ -255,7 +265,7 @@ impl Take<'_> {
         }
         let (key, payload) = (record.key.as_deref(), record.payload.as_deref());
         if payload.is_none() && !self.forward_tombstones {
-            self.skip(record.offset);
+            self.skip(record.offset, record.leader_epoch);
             return Ok(());
         }
         let size = key.map_or(0, <[u8]>::len) + payload.map_or(0, <[u8]>::len);
@@ -266,6 +276,7 @@ impl Take<'_> {
             out.header(name, value.as_deref());
         }
         self.push(record.offset, record.timestamp_ms, key, payload, size, out);
+        self.taken.leader_epoch = record.leader_epoch;
         Ok(())
     }
 
@@ -293,8 +304,9 @@ impl Take<'_> {
         self.moved(offset);
     }
 
-    fn skip(&mut self, offset: i64) {
+    fn skip(&mut self, offset: i64, leader_epoch: Option<i32>) {
         self.taken.skipped += 1;
+        self.taken.leader_epoch = leader_epoch;
         self.moved(RecordOffset(offset));
     }
 
@@ -319,7 +331,7 @@ impl Event {
         match code.known() {
             // The event's own offset: a partition's end may have moved on since.
             Some(E::PartitionEOF) => Event::End(CommitOffset(message.offset())),
-            Some(E::AutoOffsetReset | E::OffsetOutOfRange) => Event::OutOfRange,
+            Some(E::AutoOffsetReset | E::OffsetOutOfRange | E::LogTruncation) => Event::OutOfRange,
             _ => {
                 let kind = match kind(code) {
                     // A broken batch is not the client's end.
@@ -343,6 +355,7 @@ impl Aside {
         Aside::Record(Box::new(Record {
             offset: message.offset(),
             timestamp_ms: message.timestamp(),
+            leader_epoch: message.leader_epoch(),
             key: message.key().map(<[u8]>::to_vec),
             payload: message.payload().map(<[u8]>::to_vec),
             headers,

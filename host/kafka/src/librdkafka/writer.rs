@@ -19,8 +19,9 @@ use super::classify::{Verdict, error, verdict};
 use super::events::Errors;
 use super::raw::{Client, Code, EventKind, Name, Outgoing, Queue, Topic};
 use super::{name, warm_up};
-use crate::contract::{Ack, OutputIndex, OutputSettings, Stamp, TopicSink, Waker};
+use crate::contract::{Ack, OutputIndex, Refusal, Stamp, TopicSink, Waker};
 use crate::error::KafkaError;
+use crate::facts::OutputSettings;
 use crate::settings::ProducerSettings;
 
 /// A worker's outputs.
@@ -45,9 +46,58 @@ struct Output {
 
 /// One client.
 struct Producer {
-    tokens: Slab<(OutputIndex, Token)>,
+    rows: Slab<Sent>,
+    batches: Batches,
     errors: Errors,
     queue: Queue,
+}
+
+/// A row that was sent and has no report.
+struct Sent {
+    output: OutputIndex,
+    token: Token,
+    /// Its batch's place among the batches.
+    batch: usize,
+    row: u32,
+}
+
+/// The batches that rows without report came from: one count a row instead of one reference, since a reference is
+/// counted among threads.
+#[derive(Default)]
+struct Batches {
+    open: Slab<(Arc<Batch>, usize)>,
+    /// The last one that was sent from: most rows come from it.
+    last: Option<usize>,
+}
+
+impl Batches {
+    /// The place of a batch that rows are sent from now. To be followed by `hold` or `close_if_unused`.
+    fn open(&mut self, batch: &Arc<Batch>) -> usize {
+        let last =
+            self.last.filter(|last| self.open.get(*last).is_some_and(|(open, _)| Arc::ptr_eq(open, batch)));
+        let place = last.unwrap_or_else(|| self.open.insert((batch.clone(), 0)));
+        self.last = Some(place);
+        place
+    }
+
+    fn hold(&mut self, place: usize, rows: usize) {
+        self.open[place].1 += rows;
+        if self.open[place].1 == 0 {
+            self.open.remove(place);
+        }
+    }
+
+    /// A row has its report; its batch is handed out where it was refused.
+    fn release(&mut self, place: usize, refused: bool) -> Option<Arc<Batch>> {
+        let (batch, rows) = &mut self.open[place];
+        *rows -= 1;
+        let last = *rows == 0;
+        let handed = refused.then(|| batch.clone());
+        if last {
+            self.open.remove(place);
+        }
+        handed
+    }
 }
 
 impl Writer {
@@ -86,7 +136,7 @@ impl Writer {
                 warm_up(&client, names.iter());
                 let mut queue = Queue::main(&client);
                 queue.wake(waker);
-                Producer { tokens: Slab::new(), errors: Errors::new(), queue }
+                Producer { rows: Slab::new(), batches: Batches::default(), errors: Errors::new(), queue }
             })
             .collect();
         Ok(Writer {
@@ -115,7 +165,7 @@ impl Writer {
 impl Producer {
     /// Takes events until there are none, waiting for the first.
     fn serve(&mut self, wait: Duration, outputs: &[Output], verdicts: &mut Vec<(OutputIndex, Token, Ack)>) {
-        let (tokens, mut wait) = (&mut self.tokens, wait);
+        let (rows, batches, mut wait) = (&mut self.rows, &mut self.batches, wait);
         while let Some(event) = self.queue.poll(wait) {
             wait = Duration::ZERO;
             if event.kind() != EventKind::Deliveries {
@@ -123,14 +173,17 @@ impl Producer {
                 continue;
             }
             event.deliveries(|number, partition, code| {
-                let Some((output, token)) = tokens.try_remove(number) else { return };
-                let ack = match verdict(code) {
-                    Verdict::Written => Ack::Written,
-                    Verdict::Unknown => Ack::Unknown,
-                    Verdict::Refused(kind) => {
+                let Some(Sent { output, token, batch, row }) = rows.try_remove(number) else { return };
+                let verdict = verdict(code);
+                let batch = batches.release(batch, matches!(verdict, Verdict::Refused(_)));
+                let ack = match (verdict, batch) {
+                    (Verdict::Written, _) => Ack::Written,
+                    (Verdict::Refused(kind), Some(batch)) => {
                         let topic = &outputs[output.0].topic_name;
-                        Ack::Refused(error(kind, code, format!("writing to {topic}/{partition}")))
+                        let error = error(kind, code, format!("writing to {topic}/{partition}"));
+                        Ack::Refused(Refusal { error, batch, row })
                     }
+                    (Verdict::Unknown | Verdict::Refused(_), _) => Ack::Unknown,
                 };
                 verdicts.push((output, token, ack));
             });
@@ -149,7 +202,7 @@ impl Producer {
         std::thread::scope(|scope| {
             let left = deadline.saturating_duration_since(Instant::now());
             scope.spawn(move || client.flush(left));
-            while !self.tokens.is_empty() {
+            while !self.rows.is_empty() {
                 let left = deadline.saturating_duration_since(Instant::now());
                 if left.is_zero() {
                     break;
@@ -164,7 +217,7 @@ impl TopicSink for Writer {
     fn send(
         &mut self,
         output: OutputIndex,
-        batch: &Batch,
+        batch: &Arc<Batch>,
         rows: &[u32],
         stamp: Stamp,
         tokens: &mut VecDeque<Token>,
@@ -173,12 +226,15 @@ impl TopicSink for Writer {
             return 0;
         }
         let to = &self.outputs[output.0];
-        let slab = &mut self.producers[to.producer].tokens;
-        let mut refused = false;
+        let producer = &mut self.producers[to.producer];
+        let slab = &mut producer.rows;
+        let from = producer.batches.open(batch);
+        let before = slab.len();
+        let (mut refused, mut accepted) = (false, 0);
         for (index, row) in rows.iter().enumerate() {
             if tokens.is_empty() {
                 debug_assert!(false, "{} rows came with {index} tokens", rows.len());
-                return index;
+                break;
             }
             let place = slab.vacant_entry();
             let outcome = to.topic.produce(Outgoing {
@@ -194,28 +250,29 @@ impl TopicSink for Writer {
             match outcome {
                 Ok(()) => {
                     if let Some(token) = tokens.pop_front() {
-                        place.insert((output, token));
+                        place.insert(Sent { output, token, batch: from, row: *row });
                     }
                 }
                 Err(code) if code.known() == Some(E::QueueFull) => {
                     self.full = true;
-                    if refused {
-                        (self.waker)();
-                    }
-                    return index;
+                    break;
                 }
                 Err(code) => {
                     if let Some(token) = tokens.pop_front() {
-                        self.verdicts.push((output, token, on_the_spot(code, &to.topic_name)));
+                        let ack = on_the_spot(code, &to.topic_name, batch, *row);
+                        self.verdicts.push((output, token, ack));
                         refused = true;
                     }
                 }
             }
+            accepted = index + 1;
         }
+        let held = slab.len() - before;
+        producer.batches.hold(from, held);
         if refused {
             (self.waker)();
         }
-        rows.len()
+        accepted
     }
 
     fn acks(&mut self, out: &mut Vec<(OutputIndex, Token, Ack)>) {
@@ -224,7 +281,7 @@ impl TopicSink for Writer {
     }
 
     fn in_flight(&self) -> usize {
-        self.verdicts.len() + self.producers.iter().map(|producer| producer.tokens.len()).sum::<usize>()
+        self.verdicts.len() + self.producers.iter().map(|producer| producer.rows.len()).sum::<usize>()
     }
 
     fn client_errors(&mut self, out: &mut Vec<KafkaError>) {
@@ -238,20 +295,21 @@ impl TopicSink for Writer {
         self.closed = true;
         let deadline = Instant::now() + timeout;
         for producer in &mut self.producers {
-            if !producer.tokens.is_empty() {
+            if !producer.rows.is_empty() {
                 producer.finish(deadline, &self.outputs, &mut self.verdicts);
             }
         }
         for producer in &mut self.producers {
-            if producer.tokens.is_empty() {
+            if producer.rows.is_empty() {
                 continue;
             }
             if let Err(code) = producer.queue.client().purge() {
                 tracing::warn!(target: "kafka", code = code.name(), "unsent records were not dropped by the client");
             }
             producer.serve(Duration::ZERO, &self.outputs, &mut self.verdicts);
-            let left = producer.tokens.drain().map(|(output, token)| (output, token, Ack::Unknown));
+            let left = producer.rows.drain().map(|row| (row.output, row.token, Ack::Unknown));
             self.verdicts.extend(left);
+            producer.batches = Batches::default();
         }
     }
 }
@@ -259,17 +317,19 @@ impl TopicSink for Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         // Without a `close`, or without an `acks` after it: nothing is known of these rows, so they are read again.
-        let open =
-            self.producers.iter_mut().flat_map(|producer| producer.tokens.drain()).map(|(_, token)| token);
+        let open = self.producers.iter_mut().flat_map(|producer| producer.rows.drain()).map(|row| row.token);
         let told = self.verdicts.drain(..).map(|(_, token, _)| token);
         open.chain(told).for_each(Token::give_up);
     }
 }
 
 /// What an error of the call itself means for its row; nothing was queued.
-fn on_the_spot(code: Code, topic: &str) -> Ack {
+fn on_the_spot(code: Code, topic: &str, batch: &Arc<Batch>, row: u32) -> Ack {
     match verdict(code) {
-        Verdict::Refused(kind) => Ack::Refused(error(kind, code, format!("writing to {topic}"))),
+        Verdict::Refused(kind) => {
+            let error = error(kind, code, format!("writing to {topic}"));
+            Ack::Refused(Refusal { error, batch: batch.clone(), row })
+        }
         Verdict::Written | Verdict::Unknown => Ack::Unknown,
     }
 }

@@ -5,16 +5,20 @@ use std::time::Duration;
 
 use loom_types::{CommitOffset, TopicPartition};
 
-use super::faults::{Call, brokers_down, unknown_partition};
+use super::faults::{Call, CommitFault, brokers_down, unknown_partition};
 use super::offsets::MemoryOffsets;
+use super::offsets::not_answered;
 use super::reader::{ReaderHandle, ReaderState};
+use super::rights::Right;
 use super::sink::MemorySink;
 use super::source::MemorySource;
 use super::state::{Shared, State};
-use crate::contract::{
-    Assigned, Bounds, Broker, Committed, OutputSettings, Reader, TopicInfo, TopicSink, Waker,
-};
+use crate::contract::{Broker, Reader, TopicSink, Waker};
 use crate::error::KafkaError;
+use crate::facts::{
+    Assigned, Bounds, Committed, DEFAULT_MAX_MESSAGE_BYTES, Group, GroupEntry, Member, OutputInfo,
+    OutputSettings, Rights, TopicInfo,
+};
 use crate::settings::ConsumerSettings;
 
 /// The memory broker seen through a consumer's settings. Nothing here waits: time-outs are the script's business.
@@ -43,9 +47,9 @@ impl Broker for MemoryClient {
         &self,
         outputs: &[OutputSettings],
         _: Duration,
-    ) -> Result<Vec<Result<TopicInfo, KafkaError>>, KafkaError> {
+    ) -> Result<Vec<Result<OutputInfo, KafkaError>>, KafkaError> {
         let mut state = self.state(Call::OutputTopics)?;
-        Ok(outputs.iter().map(|output| state.topic_info(Call::OutputTopics, &output.topic)).collect())
+        Ok(outputs.iter().map(|output| state.output_info(&output.topic)).collect())
     }
 
     fn topic_names(&self, _: Duration) -> Result<Vec<String>, KafkaError> {
@@ -55,18 +59,74 @@ impl Broker for MemoryClient {
 
     fn committed(
         &self,
+        group: Group,
         partitions: &[TopicPartition],
         _: Duration,
     ) -> Result<Vec<Result<Option<Committed>, KafkaError>>, KafkaError> {
         let mut state = self.state(Call::Committed)?;
+        let name = self.consumer.group(group);
+        state.demand(&Right::Group(name.clone()))?;
         let mut found = Vec::with_capacity(partitions.len());
         for place in partitions {
             let scripted = state.faults.place(Call::Committed, &place.topic, Some(place.partition));
-            let group = state.groups.get(&self.consumer.group_id);
-            let committed = group.and_then(|group| group.committed.get(place)).cloned();
+            let group = state.groups.get(&name);
+            let mut committed = group.and_then(|group| group.committed.get(place)).cloned();
+            if let (Some(committed), true) = (&mut committed, state.silent) {
+                committed.leader_epoch = None;
+            }
             found.push(scripted.map_or(Ok(committed), Err));
         }
         Ok(found)
+    }
+
+    fn commit_now(
+        &self,
+        group: Group,
+        entries: &[GroupEntry],
+        _: Duration,
+    ) -> Result<Vec<Result<(), KafkaError>>, KafkaError> {
+        let mut state = self.state(Call::CommitNow)?;
+        let fault = state.commit_fault()?;
+        let results =
+            state.set_offsets(Call::CommitNow, &self.consumer.group(group), entries, fault.as_ref());
+        self.shared.changed.notify_all();
+        match fault {
+            Some(CommitFault::Unanswered) => Err(not_answered()),
+            _ => Ok(results),
+        }
+    }
+
+    fn members(&self, _: Duration) -> Result<Vec<Member>, KafkaError> {
+        let state = self.state(Call::Members)?;
+        let group = self.consumer.group(Group::Input);
+        state.demand(&Right::Group(group.clone()))?;
+        Ok(state.groups.get(&group).map_or_else(Vec::new, |group| group.members.clone()))
+    }
+
+    fn offsets_at(
+        &self,
+        partitions: &[TopicPartition],
+        timestamp_ms: i64,
+        _: Duration,
+    ) -> Result<Vec<Result<Option<CommitOffset>, KafkaError>>, KafkaError> {
+        let mut state = self.state(Call::OffsetsAt)?;
+        let mut found = Vec::with_capacity(partitions.len());
+        for place in partitions {
+            found.push(
+                state
+                    .place_result(Call::OffsetsAt, place)
+                    .map(|()| state.log(place).and_then(|log| log.first_at(timestamp_ms)).map(CommitOffset)),
+            );
+        }
+        Ok(found)
+    }
+
+    fn rights(&self, _: Duration) -> Result<Rights, KafkaError> {
+        let state = self.state(Call::Rights)?;
+        Ok(Rights {
+            idempotent_write: state.told(&Right::IdempotentWrite),
+            owner_group: state.told(&Right::Group(self.consumer.group(Group::Owner))),
+        })
     }
 
     fn bounds(&self, partition: &TopicPartition, _: Duration) -> Result<Bounds, KafkaError> {
@@ -102,6 +162,25 @@ impl State {
             return Err(error);
         }
         let slot = self.slot(name)?;
-        Ok(TopicInfo { partitions: self.topics[slot].logs.len() as i32 })
+        let topic = &self.topics[slot];
+        Ok(TopicInfo { partitions: topic.logs.len() as i32, id: (!self.silent).then_some(topic.id) })
+    }
+
+    fn output_info(&mut self, name: &str) -> Result<OutputInfo, KafkaError> {
+        let TopicInfo { partitions, id } = self.topic_info(Call::OutputTopics, name)?;
+        let config = self.topics[self.slot(name)?].config;
+        let described = self.demand(&Right::DescribeConfigs(name.into()));
+        Ok(OutputInfo {
+            partitions,
+            id,
+            max_message_bytes: if described.is_ok() {
+                config.max_message_bytes
+            } else {
+                DEFAULT_MAX_MESSAGE_BYTES
+            },
+            compacted: described.is_ok() && config.compacted,
+            described,
+            may_write: self.told(&Right::Write(name.into())),
+        })
     }
 }

@@ -22,6 +22,14 @@ pub enum Call {
     TopicNames,
     /// `Broker::committed`
     Committed,
+    /// `Broker::commit_now`
+    CommitNow,
+    /// `Broker::members`
+    Members,
+    /// `Broker::offsets_at`
+    OffsetsAt,
+    /// `Broker::rights`
+    Rights,
     /// `Broker::bounds`
     Bounds,
     /// `Broker::reader`

@@ -1,7 +1,8 @@
 //! One partition's log: records and control records with rising offsets, gaps where compaction removed some, a low end
 //! that retention moves.
 //!
-//! Invariants: offsets of the entries rise; all lie in `low..high`; `high` never falls.
+//! Invariants: offsets of the entries rise, and so do their epochs; all lie in `low..high`; `high` falls only where an
+//! election cuts the log.
 
 use std::collections::VecDeque;
 
@@ -22,6 +23,8 @@ pub(super) enum Body {
 pub(super) struct Entry {
     pub offset: i64,
     pub body: Body,
+    /// The epoch of the leader that wrote it.
+    pub epoch: i32,
 }
 
 #[derive(Default)]
@@ -29,6 +32,8 @@ pub(super) struct Log {
     entries: VecDeque<Entry>,
     low: i64,
     high: i64,
+    /// The leader's epoch now.
+    epoch: i32,
     /// Readers whose last take said that nothing more is there; the next append wakes them.
     pub waiting: Vec<(usize, Waker)>,
     /// What a script put into the queue's order, before the entry at its offset.
@@ -46,7 +51,7 @@ impl Log {
 
     pub fn append(&mut self, body: Body) -> RecordOffset {
         let offset = self.high;
-        self.entries.push_back(Entry { offset, body });
+        self.entries.push_back(Entry { offset, body, epoch: self.epoch });
         self.high += 1;
         RecordOffset(offset)
     }
@@ -84,6 +89,29 @@ impl Log {
         }
         self.low = self.low.max(low.min(self.high));
         (rows, bytes)
+    }
+
+    /// Another leader is elected; it has what lies below `keep`. The rest is lost.
+    pub fn elect(&mut self, keep: i64) {
+        self.epoch += 1;
+        while self.entries.back().is_some_and(|entry| entry.offset >= keep) {
+            self.entries.pop_back();
+        }
+        self.high = self.high.min(keep.max(self.low));
+    }
+
+    /// Where the log of an epoch ends: what was read in it lies below, unless it was cut.
+    pub fn end_of_epoch(&self, epoch: i32) -> i64 {
+        self.entries.iter().find(|entry| entry.epoch > epoch).map_or(self.high, |entry| entry.offset)
+    }
+
+    /// The first record that carries this time or a later one.
+    pub fn first_at(&self, timestamp_ms: i64) -> Option<i64> {
+        let carries = |entry: &&Entry| match &entry.body {
+            Body::Record(record) => record.timestamp_ms.is_some_and(|time| time >= timestamp_ms),
+            Body::Control => false,
+        };
+        self.entries.iter().find(carries).map(|entry| entry.offset)
     }
 
     /// The entries from an offset on.

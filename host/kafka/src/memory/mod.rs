@@ -18,6 +18,7 @@ mod offsets;
 mod partitioner;
 mod reader;
 mod record;
+mod rights;
 mod script;
 mod sink;
 mod source;
@@ -31,7 +32,7 @@ use std::fmt;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use loom_types::{CommitOffset, RecordOffset, TopicPartition};
+use loom_types::{CommitOffset, RecordOffset, TopicId, TopicPartition};
 
 pub use client::MemoryClient;
 pub use clock::{Clock, ManualClock, system_clock};
@@ -39,12 +40,14 @@ pub use faults::{Call, CommitFault, RowFault, When};
 pub use group::{CommitRecord, CommitRecordEntry};
 pub use partitioner::partition_of_key;
 pub use record::{Record, Stored};
+pub use rights::Right;
 pub use script::Faults;
-pub use state::Observer;
+pub use state::{Observer, TopicConfig};
 pub use stream::{Pulled, READ_AHEAD_BYTES, READ_AHEAD_ROWS, RecordStream};
 pub use view::View;
 
-use crate::contract::{Committed, Waker};
+use crate::contract::Waker;
+use crate::facts::{Committed, GroupEntry, Member};
 use crate::settings::ConsumerSettings;
 use log::Body;
 use state::{Keep, Shared, wake_streams};
@@ -104,6 +107,33 @@ impl MemoryBroker {
     /// Makes a topic that keeps its records.
     pub fn create_topic(&self, name: &str, partitions: i32) {
         self.shared.lock().add_topic(name, partitions, Keep::All);
+    }
+
+    /// Sets what a topic's configuration says.
+    pub fn configure_topic(&self, name: &str, config: TopicConfig) {
+        let mut state = self.shared.lock();
+        let slot = state.slot(name).expect("a topic that exists is configured");
+        state.topics[slot].config = config;
+    }
+
+    /// Deletes a topic with its records; another of its name may be made.
+    pub fn delete_topic(&self, name: &str) {
+        let mut state = self.shared.lock();
+        assert!(state.names.remove(name).is_some(), "topic `{name}` does not exist");
+        state.wake_all();
+    }
+
+    /// A topic's id.
+    #[must_use]
+    pub fn topic_id(&self, name: &str) -> Option<TopicId> {
+        let state = self.shared.lock();
+        state.slot(name).ok().map(|slot| state.topics[slot].id)
+    }
+
+    /// Another leader of a partition is elected, which has the records below `keep`: with all of them the leader's epoch
+    /// rises, and that is all; else the log is cut there, as an unclean election cuts it.
+    pub fn elect_leader(&self, topic: &str, partition: i32, keep: CommitOffset) {
+        self.with_log(topic, partition, |log| log.elect(keep.0));
     }
 
     /// Makes topics that are fed by a stream while they are read. Their records are forgotten once they were given out,
@@ -200,7 +230,22 @@ impl MemoryBroker {
         metadata: &str,
     ) {
         let mut state = self.shared.lock();
-        state.groups.entry(group.to_owned()).or_default().set(partition, offset, metadata);
+        state.groups.entry(group.to_owned()).or_default().set(&GroupEntry {
+            partition: partition.clone(),
+            offset,
+            metadata: metadata.to_owned(),
+            leader_epoch: None,
+        });
+    }
+
+    /// A member joins a group, which then takes no offsets from others.
+    pub fn join_group(&self, group: &str, member: Member) {
+        self.shared.lock().groups.entry(group.to_owned()).or_default().members.push(member);
+    }
+
+    /// All members of a group leave it.
+    pub fn leave_group(&self, group: &str) {
+        self.shared.lock().groups.entry(group.to_owned()).or_default().members.clear();
     }
 
     /// Runs what is due by the clock: the clients' own commits, late acknowledgements. Who moves the clock calls it;

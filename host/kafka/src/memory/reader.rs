@@ -9,8 +9,9 @@ use loom_types::{CommitOffset, Moment, TopicPartition};
 use super::faults::unknown_partition;
 use super::group::{CommitRecord, CommitRecordEntry};
 use super::state::{Shared, State};
-use crate::contract::{Assigned, CommitAnswer, Waker};
+use crate::contract::{CommitAnswer, Waker};
 use crate::error::KafkaError;
+use crate::facts::{Assigned, GroupEntry};
 use crate::settings::ConsumerSettings;
 
 /// librdkafka's default of `auto.commit.interval.ms`.
@@ -34,6 +35,8 @@ pub(super) struct ReaderPartition {
     /// Index of the topic in the batches that are built.
     pub topic: u16,
     pub next: i64,
+    /// Until the start was looked at: the epoch that was committed with it.
+    pub started_in: Option<i32>,
     /// The offset of the last end that was told.
     pub end_told: Option<i64>,
     /// Out of range: nothing is read before a seek.
@@ -70,6 +73,7 @@ impl ReaderState {
                 name: assigned.partition,
                 topic: assigned.topic,
                 next: assigned.start.0,
+                started_in: assigned.leader_epoch,
                 end_told: None,
                 waits_for_seek: false,
                 to_commit: None,
@@ -130,7 +134,8 @@ impl State {
     /// Commits what a client at most once has given out since its last turn.
     fn auto_commit(&mut self, id: usize) {
         let now = self.now();
-        if self.down {
+        let group = self.readers[id].as_ref().map(|reader| reader.group.clone()).unwrap_or_default();
+        if self.down || self.may_commit(&group).is_err() {
             return;
         }
         let Some(reader) = self.readers[id].as_mut() else { return };
@@ -143,6 +148,7 @@ impl State {
                     partition: place.name.clone(),
                     offset,
                     metadata: String::new(),
+                    leader_epoch: None,
                     applied: true,
                     answer: Some(Ok(())),
                 });
@@ -153,7 +159,12 @@ impl State {
         }
         let group = self.groups.entry(reader.group.clone()).or_default();
         for entry in &entries {
-            group.set(&entry.partition, entry.offset, "");
+            group.set(&GroupEntry {
+                partition: entry.partition.clone(),
+                offset: entry.offset,
+                metadata: String::new(),
+                leader_epoch: None,
+            });
         }
         if self.keep_history {
             group.history.push(CommitRecord { at: now, automatic: true, entries });

@@ -7,6 +7,7 @@ use loom_types::{CommitOffset, TopicPartition};
 
 use super::faults::{Call, CommitFault, RowFault, When};
 use super::record::Record;
+use super::rights::Right;
 use super::state::Shared;
 use crate::contract::Notice;
 use crate::error::KafkaError;
@@ -27,7 +28,7 @@ impl Faults {
     }
 
     /// The place of a topic in the answers to [`Call::Topics`], [`Call::OutputTopics`], [`Call::Committed`],
-    /// [`Call::Bounds`] or [`Call::Commit`] is an error; all its partitions' places, where the call names partitions.
+    /// [`Call::Bounds`], [`Call::OffsetsAt`], [`Call::CommitNow`] or [`Call::Commit`] is an error; all its partitions' places, where the call names partitions.
     pub fn fail_topic(&self, call: Call, topic: &str, when: When, error: KafkaError) {
         self.shared.lock().faults.add_topic(call, topic, when, error);
     }
@@ -37,7 +38,7 @@ impl Faults {
         self.shared.lock().faults.add_partition(call, partition, when, error);
     }
 
-    /// What happens to commit requests.
+    /// What happens to commit requests, of readers and of [`Call::CommitNow`].
     pub fn commit(&self, when: When, fault: CommitFault) {
         self.shared.lock().faults.add_commit(when, fault);
     }
@@ -50,6 +51,25 @@ impl Faults {
     /// What happens to rows that are sent to a topic, by their content; the rule must not call the broker.
     pub fn rows_where(&self, topic: &str, rule: impl FnMut(&Record) -> Option<RowFault> + Send + 'static) {
         self.shared.lock().faults.add_rows(topic, Box::new(rule));
+    }
+
+    /// Takes a right away, from now on.
+    pub fn deny(&self, right: Right) {
+        let mut state = self.shared.lock();
+        state.denied.insert(right);
+        state.wake_all();
+    }
+
+    /// Gives a right back.
+    pub fn allow(&self, right: &Right) {
+        let mut state = self.shared.lock();
+        state.denied.remove(right);
+        state.wake_all();
+    }
+
+    /// Whether the broker says what older ones do not: topics' ids, leaders' epochs, rights (yes).
+    pub fn tell_all(&self, all: bool) {
+        self.shared.lock().silent = !all;
     }
 
     /// A partition's queue says this before the record at `at`, once.

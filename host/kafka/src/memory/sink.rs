@@ -13,8 +13,9 @@ use loom_types::{Batch, Moment};
 use super::faults::{Call, RowFault};
 use super::record::Record;
 use super::state::{Shared, State};
-use crate::contract::{Ack, OutputIndex, OutputSettings, Stamp, TopicSink, Waker};
+use crate::contract::{Ack, OutputIndex, Refusal, Stamp, TopicSink, Waker};
 use crate::error::KafkaError;
+use crate::facts::OutputSettings;
 use crate::settings::ProducerSettings;
 
 /// librdkafka's default of `queue.buffering.max.messages`.
@@ -57,6 +58,8 @@ struct Unsent {
     output: OutputIndex,
     token: Token,
     number: u64,
+    batch: Arc<Batch>,
+    row: u32,
     record: Record,
 }
 
@@ -65,6 +68,8 @@ struct Sent {
     token: Token,
     /// Its number among the rows of its topic.
     number: u64,
+    batch: Arc<Batch>,
+    row: u32,
     due: Moment,
     fate: Result<(), RowFault>,
 }
@@ -113,7 +118,8 @@ impl MemorySink {
         let slot = self.outputs[row.output.0].slot;
         let fate = state.write(slot, row.record);
         let due = state.now() + state.topics[slot].ack_delay;
-        self.sent.push_back(Sent { output: row.output, token: row.token, number: row.number, due, fate });
+        let Unsent { output, token, number, batch, row, .. } = row;
+        self.sent.push_back(Sent { output, token, number, batch, row, due, fate });
     }
 
     /// Wakes where an acknowledgement can be taken; remembers when the next late one can.
@@ -148,7 +154,14 @@ impl MemorySink {
         for row in std::mem::take(&mut self.sent) {
             if row.due <= now && self.is_released(state, &row) {
                 self.clients[self.outputs[row.output.0].client].in_flight -= 1;
-                out.push((row.output, row.token, verdict(row.fate)));
+                let ack = match row.fate {
+                    Ok(()) => Ack::Written,
+                    Err(RowFault::Refused(error)) => {
+                        Ack::Refused(Refusal { error, batch: row.batch, row: row.row })
+                    }
+                    Err(RowFault::AckLost | RowFault::Lost) => Ack::Unknown,
+                };
+                out.push((row.output, row.token, ack));
             } else {
                 self.sent.push_back(row);
             }
@@ -160,7 +173,7 @@ impl TopicSink for MemorySink {
     fn send(
         &mut self,
         output: OutputIndex,
-        batch: &Batch,
+        batch: &Arc<Batch>,
         rows: &[u32],
         stamp: Stamp,
         tokens: &mut VecDeque<Token>,
@@ -190,7 +203,7 @@ impl TopicSink for MemorySink {
             let number = state.topics[slot].sent;
             state.topics[slot].sent += 1;
             let record = Record::of_row(batch, *row, stamp, now_ms);
-            let row = Unsent { output, token, number, record };
+            let row = Unsent { output, token, number, batch: batch.clone(), row: *row, record };
             if state.down {
                 self.unsent.push_back(row);
             } else {
@@ -279,14 +292,6 @@ impl State {
                 (writer.waker)();
             }
         }
-    }
-}
-
-fn verdict(fate: Result<(), RowFault>) -> Ack {
-    match fate {
-        Ok(()) => Ack::Written,
-        Err(RowFault::Refused(error)) => Ack::Refused(error),
-        Err(RowFault::AckLost | RowFault::Lost) => Ack::Unknown,
     }
 }
 

@@ -11,6 +11,7 @@ use super::faults::{Call, brokers_down};
 use super::log::Body;
 use super::reader::{ReaderHandle, ReaderPartition};
 use super::record::Record;
+use super::rights::Right;
 use super::state::{Keep, State};
 use super::stream::FeedState;
 use crate::contract::{Budget, Notice, PartitionSource, Taken};
@@ -40,6 +41,7 @@ impl PartitionSource for MemorySource {
         place.next = to.0;
         place.end_told = None;
         place.waits_for_seek = false;
+        place.started_in = None;
         place.to_commit = None;
         // The queue has something to say again: at least an end.
         (reader.waker)();
@@ -56,13 +58,16 @@ impl PartitionSource for MemorySource {
 impl State {
     fn take(&mut self, id: usize, partition: PartitionId, budget: Budget, out: &mut BatchBuilder) -> Taken {
         let mut reader = self.readers[id].take().expect("a reader lives as long as its halves");
-        let taken = if self.down {
+        let mut taken = if self.down {
             Taken::default()
         } else {
             let place = &mut reader.partitions[partition.index()];
             self.pull_for(place, budget.rows);
             self.read(place, reader.forward_tombstones, budget, out)
         };
+        if self.silent {
+            taken.leader_epoch = None;
+        }
         let place = &mut reader.partitions[partition.index()];
         if let (Some(position), true) = (taken.position, reader.auto.is_some()) {
             place.to_commit = Some(position);
@@ -93,6 +98,10 @@ impl State {
         budget: Budget,
         out: &mut BatchBuilder,
     ) -> Taken {
+        if let Err(error) = self.demand(&Right::Read(place.name.topic.clone())) {
+            // As the client has it: said at each fetch, until the right is there again.
+            return Taken { notice: Some(Notice::Failed(error)), ..Taken::default() };
+        }
         let topic = &mut self.topics[place.slot];
         let final_end = topic.feed.is_none_or(|feed| self.feeds[feed].state == FeedState::Ended);
         let log = &mut topic.logs[place.name.partition as usize];
@@ -100,7 +109,8 @@ impl State {
         if place.waits_for_seek {
             return taken;
         }
-        if place.next < log.low() || place.next > log.high() {
+        let cut = place.started_in.take().is_some_and(|epoch| place.next > log.end_of_epoch(epoch));
+        if cut || place.next < log.low() || place.next > log.high() {
             place.waits_for_seek = true;
             taken.notice = Some(Notice::OutOfRange);
             return taken;
@@ -129,6 +139,7 @@ impl State {
                 }
                 scanned += 1;
                 taken.position = Some(CommitOffset(entry.offset + 1));
+                taken.leader_epoch = Some(entry.epoch);
             }
             place.next = entry.offset + 1;
         }

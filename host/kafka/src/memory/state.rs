@@ -2,11 +2,11 @@
 //!
 //! Wakers are called under that lock; observers, fault rules and the clock too, so none of them may call the broker.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use loom_types::{Moment, RecordOffset, TopicPartition};
+use loom_types::{Moment, RecordOffset, TopicId, TopicPartition};
 
 use super::clock::Clock;
 use super::faults::{Call, FaultBook, RowFault, unknown_topic};
@@ -15,10 +15,12 @@ use super::log::{Body, Log};
 use super::partitioner::partition_of_key;
 use super::reader::ReaderState;
 use super::record::{Record, Stored};
+use super::rights::Right;
 use super::sink::WriterState;
 use super::stream::{Feed, FeedState, Pulled};
 use crate::contract::{Notice, Waker};
 use crate::error::{KafkaError, Kind};
+use crate::facts::DEFAULT_MAX_MESSAGE_BYTES;
 
 /// Gets each record that is written to a topic, in the order of writing; must not call the broker.
 pub type Observer = Box<dyn FnMut(&str, &Stored) + Send>;
@@ -34,8 +36,26 @@ pub(super) enum Keep {
     Nothing,
 }
 
+/// What a topic's configuration says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TopicConfig {
+    /// `max.message.bytes`: of one record's payload and key, since nothing is compressed or framed here.
+    pub max_message_bytes: usize,
+    /// `cleanup.policy=compact`: it takes no record without a key.
+    pub compacted: bool,
+}
+
+impl Default for TopicConfig {
+    /// Kafka's.
+    fn default() -> Self {
+        TopicConfig { max_message_bytes: DEFAULT_MAX_MESSAGE_BYTES, compacted: false }
+    }
+}
+
 pub(super) struct Topic {
     pub name: Arc<str>,
+    pub id: TopicId,
+    pub config: TopicConfig,
     pub logs: Vec<Log>,
     pub keep: Keep,
     /// Index into the feeds.
@@ -63,6 +83,9 @@ pub(super) struct State {
     pub faults: FaultBook,
     pub calls: BTreeMap<Call, u64>,
     pub down: bool,
+    pub denied: BTreeSet<Right>,
+    /// The broker does not say what older ones do not: ids, epochs, rights.
+    pub silent: bool,
     pub seed: u64,
 }
 
@@ -90,6 +113,8 @@ impl Shared {
                 faults: FaultBook::default(),
                 calls: BTreeMap::new(),
                 down: false,
+                denied: BTreeSet::new(),
+                silent: false,
                 seed: 0,
             }),
             changed: Condvar::new(),
@@ -149,6 +174,12 @@ impl State {
         self.names.insert(name.clone(), slot);
         self.topics.push(Topic {
             name,
+            id: TopicId((0x4c6f_6f6d_u128 << 96 | (slot as u128 + 1)).to_be_bytes()),
+            config: match keep {
+                // Nobody configured it: it takes what comes.
+                Keep::Nothing => TopicConfig { max_message_bytes: usize::MAX, ..TopicConfig::default() },
+                Keep::All | Keep::UntilRead => TopicConfig::default(),
+            },
             logs: (0..partitions).map(|_| Log::default()).collect(),
             keep,
             feed: None,
@@ -178,6 +209,11 @@ impl State {
 
     /// Writes a producer's row: by the script, to the partition of its key.
     pub fn write(&mut self, slot: usize, record: Record) -> Result<(), RowFault> {
+        let topic = &self.topics[slot];
+        self.demand(&Right::Write(topic.name.clone())).map_err(RowFault::Refused)?;
+        if record.bytes() > topic.config.max_message_bytes {
+            return Err(RowFault::Refused(too_large(&topic.name, topic.config.max_message_bytes)));
+        }
         let fault = self.faults.row(&self.topics[slot].name, &record);
         if matches!(fault, Some(RowFault::Refused(_) | RowFault::Lost)) {
             return Err(fault.expect("just matched"));
@@ -268,6 +304,14 @@ impl State {
 fn wake(log: &mut Log) {
     for (_, waker) in log.waiting.drain(..) {
         waker();
+    }
+}
+
+fn too_large(topic: &str, limit: usize) -> KafkaError {
+    KafkaError {
+        kind: Kind::Refused,
+        code: "MSG_SIZE_TOO_LARGE",
+        message: format!("topic `{topic}` takes no more than {limit} bytes"),
     }
 }
 

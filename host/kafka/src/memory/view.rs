@@ -7,7 +7,7 @@ use super::group::CommitRecord;
 use super::log::Body;
 use super::record::Stored;
 use super::state::State;
-use crate::contract::Committed;
+use crate::facts::Committed;
 
 /// The broker at one moment.
 pub struct View<'a> {

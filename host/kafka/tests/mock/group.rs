@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use loom_kafka::librdkafka::KafkaBroker;
-use loom_kafka::{Broker, Budget, CommitEntry, KafkaError, Kind, Sensitive};
+use loom_kafka::{Broker, Budget, CommitEntry, Group, KafkaError, Kind, Sensitive};
 use loom_types::{CommitOffset, PartitionId, TopicPartition};
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 
@@ -14,8 +14,12 @@ fn place(topic: &str) -> [TopicPartition; 1] {
 }
 
 fn commit(reading: &mut Reading, offset: i64) -> Result<(), KafkaError> {
-    let entry =
-        CommitEntry { partition: PartitionId(0), offset: CommitOffset(offset), metadata: "of run 7".into() };
+    let entry = CommitEntry {
+        partition: PartitionId(0),
+        offset: CommitOffset(offset),
+        metadata: "of run 7".into(),
+        leader_epoch: None,
+    };
     let request = reading.reader.offsets.commit(&[entry]).unwrap();
     let signal = reading.signal.clone();
     let mut answers = Vec::new();
@@ -41,10 +45,10 @@ fn fetches(cluster: &Mock, codes: &[RDKafkaRespErr]) {
 fn an_attempt_to_fetch_offsets_fails_as_the_coordinator_says() {
     let cluster = mock("in");
     let broker = broker(&cluster);
-    assert_eq!(broker.committed(&place("in"), PATIENCE).unwrap(), [Ok(None)]);
+    assert_eq!(broker.committed(Group::Input, &place("in"), PATIENCE).unwrap(), [Ok(None)]);
 
     fetches(&cluster, &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED]);
-    let error = broker.committed(&place("in"), PATIENCE).unwrap_err();
+    let error = broker.committed(Group::Input, &place("in"), PATIENCE).unwrap_err();
     assert_eq!((error.kind, error.code), (Kind::Authorization, "GROUP_AUTHORIZATION_FAILED"));
     assert!(error.message.contains("`g`"), "{error}");
 
@@ -55,11 +59,15 @@ fn an_attempt_to_fetch_offsets_fails_as_the_coordinator_says() {
     ] {
         // The client tries some of these again by itself, with growing delays, as long as the attempt may take.
         fetches(&cluster, &[code; 50]);
-        let error = broker.committed(&place("in"), Duration::from_secs(1)).unwrap_err();
+        let error = broker.committed(Group::Input, &place("in"), Duration::from_secs(1)).unwrap_err();
         assert_eq!(error.kind, Kind::Coordinator, "{error}");
         cluster.clear_request_errors(RDKafkaApiKey::OffsetFetch);
     }
-    assert_eq!(broker.committed(&place("in"), PATIENCE).unwrap(), [Ok(None)], "and then it answers");
+    assert_eq!(
+        broker.committed(Group::Input, &place("in"), PATIENCE).unwrap(),
+        [Ok(None)],
+        "and then it answers"
+    );
 }
 
 #[test]
@@ -68,7 +76,7 @@ fn a_commit_is_read_back_with_what_was_written_beside_it() {
     let broker = broker(&cluster);
     let mut reading = read(&broker, "in", 0);
     assert_eq!(commit(&mut reading, 17), Ok(()));
-    let answers = broker.committed(&place("in"), PATIENCE).unwrap();
+    let answers = broker.committed(Group::Input, &place("in"), PATIENCE).unwrap();
     let committed = answers[0].as_ref().unwrap().as_ref().unwrap();
     assert_eq!((committed.offset, committed.metadata.as_str()), (CommitOffset(17), "of run 7"));
 }
@@ -96,7 +104,12 @@ fn a_commit_of_nothing_is_answered_and_one_of_a_foreign_partition_is_refused() {
     reading.reader.offsets.answers(&mut answers);
     assert_eq!((answers.len(), answers[0].request, answers[0].results.len()), (1, request, 0));
 
-    let foreign = CommitEntry { partition: PartitionId(3), offset: CommitOffset(1), metadata: String::new() };
+    let foreign = CommitEntry {
+        partition: PartitionId(3),
+        offset: CommitOffset(1),
+        metadata: String::new(),
+        leader_epoch: None,
+    };
     assert_eq!(reading.reader.offsets.commit(&[foreign]).unwrap_err().kind, Kind::Configuration);
 }
 
@@ -117,7 +130,7 @@ fn a_client_that_commits_by_itself_does_so_once_more_at_its_end() {
         reading.take(Budget { rows: 1, bytes: 1000 });
     }
     drop(reading);
-    let answers = broker.committed(&place("in"), PATIENCE).unwrap();
+    let answers = broker.committed(Group::Input, &place("in"), PATIENCE).unwrap();
     let committed = answers[0].as_ref().unwrap().as_ref().unwrap();
     assert_eq!(committed.offset, CommitOffset(2), "what was given out, and no more");
 }

@@ -55,6 +55,7 @@ pub fn output(cluster: &Mock, topic: &str, extra: &[(&str, &str)]) -> OutputSett
             credentials: CredentialSettings::default(),
             compression: None,
             idempotence: true,
+            largest_batch: None,
             extra: extra.collect(),
         }),
     }
@@ -117,6 +118,7 @@ pub fn read(broker: &KafkaBroker, topic: &str, start: i64) -> Reading {
         partition: TopicPartition::new(topic, 0),
         topic: 0,
         start: CommitOffset(start),
+        leader_epoch: None,
     };
     Reading {
         reader: broker.reader(vec![assigned], 1, signal.waker()).unwrap(),
@@ -165,7 +167,7 @@ pub fn write(broker: &KafkaBroker, outputs: &[OutputSettings]) -> Writing {
 
 impl Writing {
     /// A batch with these payloads, and a token for each row.
-    pub fn batch(&mut self, payloads: &[&[u8]]) -> (Batch, VecDeque<Token>) {
+    pub fn batch(&mut self, payloads: &[&[u8]]) -> (Arc<Batch>, VecDeque<Token>) {
         let mut builder = BatchBuilder::new(Arc::from(vec![Arc::from("source")]));
         let mut tokens = VecDeque::new();
         for payload in payloads {
@@ -182,7 +184,7 @@ impl Writing {
             });
             tokens.push_back(self.accounts.register(PartitionId(0), offset, payload.len() as u32));
         }
-        (builder.finish(), tokens)
+        (Arc::new(builder.finish()), tokens)
     }
 
     /// Sends payloads to the first output, whose queue has room for them.

@@ -10,7 +10,7 @@ use crate::support::{PATIENCE, broker, mock, output, read, write};
 
 fn refusal(ack: &Ack) -> &KafkaError {
     match ack {
-        Ack::Refused(error) => error,
+        Ack::Refused(refusal) => &refusal.error,
         other => panic!("not refused: {other:?}"),
     }
 }

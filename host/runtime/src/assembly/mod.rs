@@ -159,12 +159,14 @@ impl Ground {
                 partition: position.partition.clone(),
                 topic: position.topic,
                 start: position.start.position,
+                leader_epoch: None,
             });
             partitions.push(Partition {
                 name: position.partition,
                 ready: true,
                 commit_first: tracked && position.start.commit_first,
                 at_end: false,
+                leader_epoch: None,
             });
         }
         let reader = self.broker.reader(assigned, self.total, self.waker.clone())?;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use loom_delivery::start::{Facts, Reset, Start, Warning, choose as choose_start};
 use loom_flow::Plan;
 use loom_flow::plan::{OffsetReset, OutOfRange};
-use loom_kafka::{Broker, Committed, KafkaError, Kind};
+use loom_kafka::{Broker, Committed, Group, KafkaError, Kind};
 use loom_types::{CommitOffset, TopicPartition};
 
 use super::topics::Patience;
@@ -32,7 +32,7 @@ pub(super) fn choose(
     let names: Vec<TopicPartition> = partitions.iter().map(|(_, partition)| partition.clone()).collect();
     let what = format!("fetching the offsets of group {}", plan.consumer.group_id);
     let committed = patience
-        .ask(&what, |timeout| answered(&names, broker.committed(&names, timeout)?))
+        .ask(&what, |timeout| answered(&names, broker.committed(Group::Input, &names, timeout)?))
         .map_err(|error| vec![error])?;
     let known: BTreeSet<u16> = partitions
         .iter()

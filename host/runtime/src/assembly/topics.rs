@@ -130,10 +130,10 @@ pub(super) fn look_up(
     if errors.is_empty() { Ok(partitions) } else { Err(errors) }
 }
 
-type Infos = Vec<Result<loom_kafka::TopicInfo, KafkaError>>;
+type Infos<T> = Vec<Result<T, KafkaError>>;
 
 /// Answers in which a topic's own error may pass count as no answer.
-fn settled(infos: Infos) -> Result<Infos, KafkaError> {
+fn settled<T>(infos: Infos<T>) -> Result<Infos<T>, KafkaError> {
     let passing = infos.iter().find_map(|info| {
         info.as_ref().err().filter(|error| matches!(error.kind, Kind::Transient | Kind::Coordinator))
     });

@@ -75,6 +75,7 @@ impl Worker {
                 partition: *partition,
                 offset: *offset,
                 metadata: String::new(),
+                leader_epoch: self.partitions[partition.index()].leader_epoch,
             })
             .collect();
         match self.offsets.commit(&request) {

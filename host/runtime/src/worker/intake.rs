@@ -79,6 +79,7 @@ impl Worker {
         }
         let partition = &mut self.partitions[index];
         partition.ready = taken.more;
+        partition.leader_epoch = taken.leader_epoch.or(partition.leader_epoch);
         if taken.rows > 0 || taken.more {
             partition.at_end = false;
         }

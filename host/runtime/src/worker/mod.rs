@@ -42,6 +42,8 @@ pub(crate) struct Partition {
     pub commit_first: bool,
     /// It was read to its end and nothing has come since.
     pub at_end: bool,
+    /// The leader's epoch of the last record that was read, where the broker says.
+    pub leader_epoch: Option<i32>,
 }
 
 /// What bounds one partition, so that one stuck record cannot grow memory.
@@ -159,7 +161,7 @@ impl Worker {
                 // A client that closes gives back what it could not write.
                 Ack::Unknown if phase != Phase::Running => return token.give_up(),
                 Ack::Unknown => ("gives the record back without a verdict", String::new()),
-                Ack::Refused(error) => ("refuses the record for good", format!(": {error}")),
+                Ack::Refused(refusal) => ("refuses the record for good", format!(": {}", refusal.error)),
             };
             let topic = shared.plan.outputs[output.0].topic.clone();
             let name = &partitions[token.partition().index()].name;

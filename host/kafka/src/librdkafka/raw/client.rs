@@ -65,6 +65,17 @@ impl Conf {
         }
     }
 
+    /// A key's value.
+    #[cfg(test)]
+    pub fn get(&self, key: &str) -> Option<String> {
+        let name = CString::new(key).ok()?;
+        let (mut value, mut size) = ([0 as c_char; TEXT], TEXT);
+        // SAFETY: the configuration is alive, and the buffer's length is given.
+        let outcome =
+            unsafe { c::rd_kafka_conf_get(self.0.as_ptr(), name.as_ptr(), value.as_mut_ptr(), &mut size) };
+        (outcome == c::rd_kafka_conf_res_t::RD_KAFKA_CONF_OK).then(|| sentence(&value))
+    }
+
     /// Which events queues hand out, as a sum of `RD_KAFKA_EVENT_*`.
     fn events(&mut self, mask: c_int) {
         // SAFETY: the configuration is alive.

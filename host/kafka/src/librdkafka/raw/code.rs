@@ -14,6 +14,14 @@ pub(in crate::librdkafka) struct Code(pub i32);
 impl Code {
     /// No error.
     pub const NONE: Code = Code(0);
+    /// No answer in time.
+    pub const TIMED_OUT: Code = Code(-185);
+    /// The right to the cluster is missing.
+    pub const CLUSTER_AUTHORIZATION_FAILED: Code = Code(31);
+    /// An answer that makes no sense.
+    pub const BAD_MESSAGE: Code = Code(-199);
+    /// The topic is not there, says the broker.
+    pub const UNKNOWN_TOPIC: Code = Code(3);
 
     /// Whether it is an error at all.
     pub fn is_error(self) -> bool {

@@ -37,7 +37,7 @@ impl<'queue> Event<'queue> {
         Event { pointer, queue: PhantomData }
     }
 
-    fn ptr(&self) -> *mut c::rd_kafka_event_t {
+    pub(super) fn ptr(&self) -> *mut c::rd_kafka_event_t {
         self.pointer.as_ptr()
     }
 

@@ -25,6 +25,15 @@ impl Metadata {
         Ok(Metadata(answer))
     }
 
+    /// A broker of the cluster by its id: the one that answered, where it is known by it, else the first.
+    fn broker(&self) -> Option<i32> {
+        // SAFETY: alive as long as this value; there are `broker_cnt` brokers.
+        unsafe {
+            let first = ((*self.0).broker_cnt > 0).then(|| (*(*self.0).brokers).id);
+            Some((*self.0).orig_broker_id).filter(|id| *id >= 0).or(first)
+        }
+    }
+
     fn topics(&self) -> &[c::rd_kafka_metadata_topic] {
         // SAFETY: alive as long as this value; there are `topic_cnt` topics.
         unsafe {
@@ -43,13 +52,13 @@ impl Drop for Metadata {
     }
 }
 
-/// How many partitions a topic has; the inner error is the topic's own. Does not create it, since clients here are
+/// How many partitions a topic has, and a broker to ask more; the inner error is the topic's own. Does not create it, since clients here are
 /// configured with `allow.auto.create.topics=false`.
 pub(in crate::librdkafka) fn topic_facts(
     client: &Arc<Client>,
     name: &Name,
     timeout: Duration,
-) -> Result<Result<i32, Code>, Code> {
+) -> Result<Result<(i32, Option<i32>), Code>, Code> {
     let Some(topic) = Topic::new(client, name) else {
         return Ok(Err(Code::from(c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION)));
     };
@@ -59,7 +68,7 @@ pub(in crate::librdkafka) fn topic_facts(
     };
     // SAFETY: within the metadata; read as a number, since a broker's code may be none of the enum's.
     let code = Code(unsafe { std::ptr::addr_of!(facts.err).cast::<i32>().read() });
-    Ok(if code.is_error() { Err(code) } else { Ok(facts.partition_cnt) })
+    Ok(if code.is_error() { Err(code) } else { Ok((facts.partition_cnt, metadata.broker())) })
 }
 
 /// The names of all topics that may be seen.
@@ -77,6 +86,17 @@ pub(in crate::librdkafka) fn committed(
 ) -> Result<(), Code> {
     // SAFETY: client and list are alive, and the list is this caller's alone.
     ok(unsafe { c::rd_kafka_committed(client.ptr(), partitions.ptr(), millis(timeout)) })
+}
+
+/// Replaces each partition's offset, a time in milliseconds, by the first offset at or after that time; below 0 there is
+/// none. An error of a partition stands in its place.
+pub(in crate::librdkafka) fn offsets_at(
+    client: &Client,
+    partitions: &mut List,
+    timeout: Duration,
+) -> Result<(), Code> {
+    // SAFETY: client and list are alive, and the list is this caller's alone.
+    ok(unsafe { c::rd_kafka_offsets_for_times(client.ptr(), partitions.ptr(), millis(timeout)) })
 }
 
 /// A partition's first offset, and the one after its last.

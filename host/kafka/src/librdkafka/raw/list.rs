@@ -17,6 +17,10 @@ impl Name {
         CString::new(topic).ok().map(Name)
     }
 
+    pub(super) fn is(&self, other: &CStr) -> bool {
+        self.0.as_c_str() == other
+    }
+
     pub(super) fn as_ptr(&self) -> *const c_char {
         self.0.as_ptr()
     }
@@ -35,6 +39,8 @@ pub(in crate::librdkafka) struct Entry<'a> {
     pub tag: usize,
     /// What is written beside a committed offset; empty if nothing.
     pub metadata: &'a [u8],
+    /// The leader's epoch beside a committed offset.
+    pub leader_epoch: Option<i32>,
 }
 
 impl List {
@@ -51,7 +57,20 @@ impl List {
     }
 
     /// Appends a partition. `tag` is any number; it comes back in answers, whose order is librdkafka's own.
-    pub fn push(&mut self, topic: &Name, partition: i32, offset: i64, tag: usize, metadata: &str) {
+    pub fn push(&mut self, topic: &Name, partition: i32, offset: i64, tag: usize) {
+        self.push_with(topic, partition, offset, tag, "", None);
+    }
+
+    /// The same with what is written beside a committed offset.
+    pub fn push_with(
+        &mut self,
+        topic: &Name,
+        partition: i32,
+        offset: i64,
+        tag: usize,
+        metadata: &str,
+        leader_epoch: Option<i32>,
+    ) {
         // SAFETY: the list is alive and the name is NUL-terminated and copied; the entry that comes back stays where it
         // is until the next one is added. The metadata's memory comes from librdkafka's allocator, which frees it with
         // the list.
@@ -59,6 +78,9 @@ impl List {
             let entry = c::rd_kafka_topic_partition_list_add(self.ptr(), topic.as_ptr(), partition);
             (*entry).offset = offset;
             (*entry).opaque = tag as *mut c_void;
+            if let Some(epoch) = leader_epoch {
+                c::rd_kafka_topic_partition_set_leader_epoch(entry, epoch);
+            }
             if !metadata.is_empty() {
                 let copy = c::rd_kafka_mem_malloc(std::ptr::null_mut(), metadata.len());
                 if !copy.is_null() {
@@ -113,6 +135,8 @@ pub(super) unsafe fn entries<'a>(
                 code: Code(std::ptr::addr_of!((*entry).err).cast::<i32>().read()),
                 tag: (*entry).opaque as usize,
                 metadata,
+                leader_epoch: Some(c::rd_kafka_topic_partition_get_leader_epoch(entry))
+                    .filter(|epoch| *epoch >= 0),
             }
         }
     })
@@ -139,17 +163,14 @@ mod tests {
         let name = Name::new("in").unwrap();
         let mut list = List::new(1);
         for number in 0..40_usize {
-            list.push(
-                &name,
-                number as i32,
-                7 + number as i64,
-                number,
-                if number % 2 == 0 { "" } else { "run ä" },
-            );
+            let (metadata, epoch) =
+                if number % 2 == 0 { ("", None) } else { ("run ä", Some(number as i32)) };
+            list.push_with(&name, number as i32, 7 + number as i64, number, metadata, epoch);
         }
         for (number, entry) in list.iter().enumerate() {
             assert_eq!((entry.offset, entry.tag), (7 + number as i64, number));
             assert_eq!(entry.metadata, if number % 2 == 0 { "" } else { "run ä" }.as_bytes());
+            assert_eq!(entry.leader_epoch, (number % 2 == 1).then_some(number as i32));
             assert!(!entry.code.is_error());
         }
         assert_eq!(list.iter().count(), 40);

@@ -101,6 +101,13 @@ impl Message {
         (kind != c::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE && time >= 0).then_some(time)
     }
 
+    /// The epoch of the leader that the record was read from, where the broker says.
+    pub fn leader_epoch(&self) -> Option<i32> {
+        // SAFETY: alive.
+        let epoch = unsafe { c::rd_kafka_message_leader_epoch(self.0.as_ptr()) };
+        (epoch >= 0).then_some(epoch)
+    }
+
     /// Each header in order. A name ends at its first NUL byte: librdkafka hands out no length.
     pub fn headers(&self, mut each: impl FnMut(&[u8], Option<&[u8]>)) {
         let mut headers = std::ptr::null_mut();

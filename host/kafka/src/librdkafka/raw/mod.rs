@@ -12,6 +12,7 @@
 //! - a callback only calls a [`Waker`](crate::Waker) or writes a log line, and is switched off, under the lock that it
 //!   runs under, before what it points to is freed.
 
+mod admin;
 mod client;
 mod code;
 mod event;
@@ -21,10 +22,13 @@ mod message;
 mod produce;
 mod queue;
 
+pub(super) use admin::{
+    GroupDescription, Operations, cluster_operations, describe_group, describe_topics, topic_configs,
+};
 pub(super) use client::{Client, Conf, Role};
 pub(super) use code::Code;
 pub(super) use event::{Event, EventKind};
-pub(super) use facts::{all_topics, bounds, committed, topic_facts};
+pub(super) use facts::{all_topics, bounds, committed, offsets_at, topic_facts};
 pub(super) use list::{List, Name};
 pub(super) use message::{Message, Messages};
 pub(super) use produce::{Outgoing, Topic};

@@ -114,7 +114,9 @@ fn a_refused_row_is_refused_alone() {
     writing.settle();
     assert_eq!(payloads(&broker, "a"), ["0", "2"]);
     assert_eq!(offsets(&writing), [0, 1, 2]);
-    assert!(matches!(&writing.acks[1].1, Ack::Refused(error) if error.code == "MSG_SIZE_TOO_LARGE"));
+    assert!(
+        matches!(&writing.acks[1].1, Ack::Refused(refusal) if refusal.error.code == "MSG_SIZE_TOO_LARGE")
+    );
     assert!(matches!((&writing.acks[0].1, &writing.acks[2].1), (Ack::Written, Ack::Written)));
 }
 

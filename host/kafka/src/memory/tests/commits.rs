@@ -16,6 +16,7 @@ fn entry(partition: u32, offset: i64) -> CommitEntry {
         partition: PartitionId(partition),
         offset: CommitOffset(offset),
         metadata: format!("at {offset}"),
+        leader_epoch: None,
     }
 }
 

@@ -7,6 +7,7 @@ use crate::conformance::MemoryFixture;
 use crate::conformance::harness::{Reading, WIDE, Writing};
 use crate::contract::{Broker, CommitEntry, Notice, OutputIndex, Stamp};
 use crate::error::Kind;
+use crate::facts::Group;
 use crate::memory::{Call, Record, When};
 
 #[test]
@@ -19,7 +20,7 @@ fn rules_strike_in_the_order_they_were_written() {
     let client = client(&broker);
     let mut codes = Vec::new();
     for _ in 0..6 {
-        match client.committed(&[input()], ASK) {
+        match client.committed(Group::Input, &[input()], ASK) {
             Err(error) => codes.push(error.code),
             Ok(found) => {
                 let committed = found[0].clone().unwrap().unwrap();
@@ -42,13 +43,16 @@ fn one_place_of_an_answer_can_be_an_error() {
     faults.fail_partition(Call::Committed, b1.clone(), When::next(1), loading.clone());
     let client = client(&broker);
     let places = [input(), b0.clone(), b1.clone()];
-    assert_eq!(client.committed(&places, ASK).unwrap(), [Ok(None), Ok(None), Err(loading)]);
-    assert_eq!(client.committed(&places, ASK).unwrap(), [Ok(None), Ok(None), Ok(None)]);
+    assert_eq!(client.committed(Group::Input, &places, ASK).unwrap(), [Ok(None), Ok(None), Err(loading)]);
+    assert_eq!(client.committed(Group::Input, &places, ASK).unwrap(), [Ok(None), Ok(None), Ok(None)]);
 
     let denied = error(Kind::Authorization, "TOPIC_AUTHORIZATION_FAILED");
     faults.fail_topic(Call::Committed, "b", When::always(), denied.clone());
     faults.fail_topic(Call::Topics, "b", When::always(), denied.clone());
-    assert_eq!(client.committed(&places, ASK).unwrap(), [Ok(None), Err(denied.clone()), Err(denied.clone())]);
+    assert_eq!(
+        client.committed(Group::Input, &places, ASK).unwrap(),
+        [Ok(None), Err(denied.clone()), Err(denied.clone())]
+    );
     assert_eq!(client.topics(&["b", "in"], ASK).unwrap()[0], Err(denied.clone()));
     assert!(client.bounds(&b0, ASK).is_ok(), "another call is not meant");
     faults.clear();
@@ -100,7 +104,12 @@ fn a_cluster_that_is_away_holds_everything_up_and_loses_nothing() {
     assert!(!writing.collect(), "nothing is acknowledged");
     assert_eq!((writing.sink.in_flight(), broker.records("out").len()), (3, 0));
 
-    let entry = CommitEntry { partition: PartitionId(0), offset: CommitOffset(1), metadata: String::new() };
+    let entry = CommitEntry {
+        partition: PartitionId(0),
+        offset: CommitOffset(1),
+        metadata: String::new(),
+        leader_epoch: None,
+    };
     reading.reader.offsets.commit(&[entry]).unwrap();
     let mut answers = Vec::new();
     reading.reader.offsets.answers(&mut answers);
