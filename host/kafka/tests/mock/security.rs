@@ -7,7 +7,9 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use loom_kafka::librdkafka::KafkaBroker;
-use loom_kafka::{Broker, ConsumerSettings, CredentialSettings, OutputSettings, ProducerSettings, Sensitive};
+use loom_kafka::{
+    Broker, ConsumerSettings, CredentialSettings, Group, OutputSettings, ProducerSettings, Sensitive,
+};
 use loom_types::TopicPartition;
 
 use crate::support::{PATIENCE, Signal, read, settings};
@@ -140,6 +142,7 @@ fn output(door: &Door, credentials: CredentialSettings) -> OutputSettings {
         credentials,
         compression: None,
         idempotence: true,
+        largest_batch: None,
         extra: patient(),
     };
     OutputSettings { topic: "out".into(), producer: Arc::new(producer) }
@@ -158,7 +161,7 @@ fn each_client<T: Send>(
         scope.spawn(|| {
             let place = [TopicPartition::new("in", 0)];
             assert!(broker.topics(&["in"], QUESTION).is_err(), "nobody answers");
-            assert!(broker.committed(&place, QUESTION).is_err(), "nobody answers");
+            assert!(broker.committed(Group::Input, &place, QUESTION).is_err(), "nobody answers");
         });
         let asks = see(&mut door);
         let reading = read(&broker, "in", 0);
