@@ -69,6 +69,7 @@ fn try_dev(args: &DevArgs) -> Result<Status, Refusal> {
     let options = Options {
         workers: usize::from(args.process.workers_per_process),
         end: End::AtEndOfInput { timeout: args.timeout },
+        board: None,
     };
     let assembled = assemble(Arc::new(plan), client, &plugins, options, &stop).map_err(Refusal::Assembly)?;
     let outcome = start::run_until_stopped(assembled, &stop, &signals);

@@ -1,7 +1,7 @@
 //! The accounts of one worker: its partitions' trackers and its groups. The only place where tokens are minted, split,
 //! grouped and redeemed, and where the ledger is written.
 
-use loom_types::{CommitOffset, Ending, PartitionId, RecordOffset};
+use loom_types::{CommitOffset, Ending, Moment, PartitionId, RecordOffset};
 
 use crate::groups::{Groups, Share};
 use crate::ledger::Ledger;
@@ -52,6 +52,11 @@ impl Accounts {
     /// All partitions, in the order they were added.
     pub fn partitions(&self) -> impl Iterator<Item = (PartitionId, &Tracker)> {
         self.trackers.iter().enumerate().map(|(index, tracker)| (PartitionId(index as u32), tracker))
+    }
+
+    /// Records of this partition that follow are registered at this moment: it tells their age, and decides nothing.
+    pub fn set_now(&mut self, partition: PartitionId, now: Moment) {
+        self.trackers[partition.index()].set_now(now);
     }
 
     /// Registers a record, before it is emitted. `bytes`: what it counts towards the partition's bound.

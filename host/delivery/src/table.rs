@@ -77,6 +77,11 @@ impl<T> TokenTable<T> {
         })
     }
 
+    /// Every open value, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().filter_map(|slot| slot.value.as_ref())
+    }
+
     /// How many values are open.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -9,8 +9,9 @@
 //! redeeming take constant time and allocate nothing in steady state.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
-use loom_types::{CommitOffset, RecordOffset};
+use loom_types::{CommitOffset, Moment, RecordOffset};
 
 use crate::ledger::Ledger;
 use crate::token::FULL_WEIGHT;
@@ -20,7 +21,12 @@ struct Entry {
     offset: RecordOffset,
     redeemed: u64,
     bytes: u32,
+    /// When it was registered, in [`TICK`]s: it takes the room that the others leave.
+    since: u32,
 }
+
+/// What the age of a record is counted in; four bytes of it last for thirteen years.
+const TICK: Duration = Duration::from_millis(100);
 
 /// What a partition holds against its bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +46,8 @@ pub struct Tracker {
     position: CommitOffset,
     floor: Option<CommitOffset>,
     bytes: u64,
+    /// The moment that records are registered at, in [`TICK`]s.
+    now: u32,
     pub(crate) ledger: Ledger,
 }
 
@@ -51,6 +59,7 @@ impl Tracker {
             position: start,
             floor,
             bytes: 0,
+            now: 0,
             ledger: Ledger::default(),
         }
     }
@@ -62,7 +71,7 @@ impl Tracker {
             self.position
         );
         let sequence = self.first + self.ring.len() as u64;
-        self.ring.push_back(Entry { offset, redeemed: 0, bytes });
+        self.ring.push_back(Entry { offset, redeemed: 0, bytes, since: self.now });
         self.position = offset.next();
         self.bytes += u64::from(bytes);
         self.ledger.registered += 1;
@@ -129,6 +138,18 @@ impl Tracker {
     #[must_use]
     pub fn oldest(&self) -> Option<RecordOffset> {
         self.ring.front().map(|front| front.offset)
+    }
+
+    /// When the oldest unresolved record was registered, to a tenth of a second.
+    #[must_use]
+    pub fn oldest_since(&self) -> Option<Moment> {
+        self.ring.front().map(|front| Moment(TICK * front.since))
+    }
+
+    /// Records that follow are registered at this moment.
+    pub(crate) fn set_now(&mut self, now: Moment) {
+        let ticks = now.0.as_millis() / TICK.as_millis();
+        self.now = u32::try_from(ticks).unwrap_or(u32::MAX);
     }
 
     /// What it holds against its bounds.

@@ -237,6 +237,9 @@ pub trait TopicSink {
     /// Rows that were accepted and not yet answered.
     fn in_flight(&self) -> usize;
 
+    /// Every row that was accepted and not yet given back, in no particular order: for status.
+    fn each_in_flight(&self, each: &mut dyn FnMut(OutputIndex, &Token));
+
     /// Errors of the client that belong to no row, for the log; a fatal one ends the flow.
     fn client_errors(&mut self, out: &mut Vec<KafkaError>);
 

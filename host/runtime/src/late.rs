@@ -111,6 +111,11 @@ impl Lanes {
         self.lanes.keys().copied()
     }
 
+    /// Every lane.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Lane> {
+        self.lanes.values()
+    }
+
     /// Every row that waits, lane by lane.
     pub(crate) fn rows(&self) -> impl Iterator<Item = &Row> {
         self.lanes.values().flat_map(|lane| lane.rows.iter().map(Late::row))

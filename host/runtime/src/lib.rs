@@ -19,6 +19,7 @@ mod nodes;
 mod outputs;
 mod rows;
 mod settings;
+pub mod status;
 mod stop;
 mod summary;
 mod worker;
@@ -27,6 +28,7 @@ pub use assembly::{Assembled, assemble};
 pub use clock::{Clock, SystemClock};
 pub use failure::{AssemblyError, Failure, Status};
 pub use settings::consumer_settings;
+pub use status::{Board, Status as FlowStatus};
 pub use stop::Stop;
 pub use summary::{Counters, Outcome, PartitionSummary, Summary, Unresolved};
 
@@ -39,11 +41,13 @@ pub struct Options {
     pub workers: usize,
     /// When the run ends by itself.
     pub end: End,
+    /// Where the run can be looked at; with one, it is also watched for partitions that stall.
+    pub board: Option<Board>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { workers: 1, end: End::Never }
+        Options { workers: 1, end: End::Never, board: None }
     }
 }
 

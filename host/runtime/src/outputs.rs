@@ -57,13 +57,26 @@ pub(crate) struct Outputs {
     /// Rows in pending queues that were added since the last `send`.
     fresh: Vec<usize>,
     acks: Vec<(OutputIndex, Token, Ack)>,
+    counts: Vec<Counts>,
+}
+
+/// What became of an output's rows so far, and where the others are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    /// Rows that wait for room in the client's queue.
+    pub pending: u64,
+    /// Rows that the client has.
+    pub in_flight: u64,
+    pub acknowledged: u64,
+    pub refused: u64,
 }
 
 impl Outputs {
     pub(crate) fn new(table: OutputTable, writer: Box<dyn TopicSink>) -> Self {
         let pending = table.entries.iter().map(|_| VecDeque::new()).collect();
         let fresh = vec![0; table.entries.len()];
-        Outputs { table, writer, pending, fresh, acks: Vec::new() }
+        let counts = vec![Counts::default(); table.entries.len()];
+        Outputs { table, writer, pending, fresh, acks: Vec::new(), counts }
     }
 
     /// Queues rows of one route for an output.
@@ -89,6 +102,7 @@ impl Outputs {
                 let taken =
                     self.writer.send(OutputIndex(index), &front.batch, rows, front.stamp, &mut front.tokens);
                 front.sent += taken;
+                self.counts[index].in_flight += taken as u64;
                 if !front.tokens.is_empty() {
                     break;
                 }
@@ -129,6 +143,13 @@ impl Outputs {
         let any = !self.acks.is_empty();
         for (index, token, ack) in self.acks.drain(..) {
             let (output, ending) = self.table.entries[index.0];
+            let counts = &mut self.counts[index.0];
+            counts.in_flight = counts.in_flight.saturating_sub(1);
+            match &ack {
+                Ack::Written => counts.acknowledged += 1,
+                Ack::Refused(_) => counts.refused += 1,
+                Ack::Unknown => {}
+            }
             each(output, ending, token, ack);
         }
         any
@@ -141,6 +162,26 @@ impl Outputs {
     /// The partitions that have rows waiting to be sent, with repetitions.
     pub(crate) fn pending(&self) -> impl Iterator<Item = PartitionId> {
         self.pending.iter().flatten().flat_map(|entry| entry.tokens.iter().map(Token::partition))
+    }
+
+    /// How each output stands.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = (OutputId, Counts)> {
+        self.table.entries.iter().zip(&self.counts).zip(&self.pending).map(|(((output, _), counts), queue)| {
+            let pending = queue.iter().map(|entry| entry.tokens.len() as u64).sum();
+            (*output, Counts { pending, ..*counts })
+        })
+    }
+
+    /// Every row that waits for room in a client's queue.
+    pub(crate) fn each_pending(&self, mut each: impl FnMut(OutputId, &Token)) {
+        for (queue, (output, _)) in self.pending.iter().zip(&self.table.entries) {
+            queue.iter().flat_map(|entry| &entry.tokens).for_each(|token| each(*output, token));
+        }
+    }
+
+    /// Every row that a client has.
+    pub(crate) fn each_in_flight(&self, mut each: impl FnMut(OutputId, &Token)) {
+        self.writer.each_in_flight(&mut |index, token| each(self.table.entries[index.0].0, token));
     }
 
     /// Whether no row waits, to be sent or to be acknowledged.

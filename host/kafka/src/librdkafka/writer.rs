@@ -284,6 +284,12 @@ impl TopicSink for Writer {
         self.verdicts.len() + self.producers.iter().map(|producer| producer.rows.len()).sum::<usize>()
     }
 
+    fn each_in_flight(&self, each: &mut dyn FnMut(OutputIndex, &Token)) {
+        let open = self.producers.iter().flat_map(|producer| producer.tokens.iter());
+        open.for_each(|(_, (output, token))| each(*output, token));
+        self.verdicts.iter().for_each(|(output, token, _)| each(*output, token));
+    }
+
     fn client_errors(&mut self, out: &mut Vec<KafkaError>) {
         self.drain();
         for producer in &mut self.producers {

@@ -237,6 +237,11 @@ impl TopicSink for MemorySink {
         self.unsent.len() + self.sent.len()
     }
 
+    fn each_in_flight(&self, each: &mut dyn FnMut(OutputIndex, &Token)) {
+        self.unsent.iter().for_each(|row| each(row.output, &row.token));
+        self.sent.iter().for_each(|row| each(row.output, &row.token));
+    }
+
     fn client_errors(&mut self, out: &mut Vec<KafkaError>) {
         let mut state = self.shared.lock();
         let writer = state.writers[self.id].as_mut().expect("a writer lives as long as its sink");

@@ -28,6 +28,7 @@ use crate::failure::{AssemblyError, Failure};
 use crate::nodes::{Flow, Graph, Op, Plugins, Shared, lower};
 use crate::outputs::Outputs;
 use crate::settings::output_settings;
+use crate::status::{Board, PluginStatus, Seat, Watcher};
 use crate::stop::Stop;
 use crate::summary::{Counters, Outcome};
 use crate::worker::{Bounds, Partition, Parts, Worker};
@@ -55,6 +56,15 @@ pub fn assemble(
 ) -> Result<Assembled, Vec<AssemblyError>> {
     let start = Instant::now();
     let loaded = plugins::load(&plan, plugins)?;
+    if let Some(board) = &options.board {
+        board.names(&plan.name, &plan.consumer.group_id);
+        let plugins = plan.plugins.iter().zip(&loaded).map(|(plan, plugin)| PluginStatus {
+            name: plugin.name().to_owned(),
+            file: plan.component.display().to_string(),
+            digest: plugin.digest().to_owned(),
+        });
+        board.set_plugins(plugins.collect());
+    }
     let clock = Box::new(SystemClock::since(start));
     assemble_with(plan, broker, &loaded, options, stop, clock)
 }
@@ -95,8 +105,13 @@ impl Assembled {
             "running"
         );
         let (name, stop) = (self.plan.name.clone(), self.stop.clone());
+        let (board, broker) = (self.options.board.clone(), self.broker.clone());
         let start = Instant::now();
-        let mut outcome = engine::run(self.seeds(|| Box::new(SystemClock::since(start))), &stop);
+        let seeds = self.seeds(|| Box::new(SystemClock::since(start)));
+        let mut outcome = match board {
+            None => engine::run(seeds, &stop),
+            Some(board) => watched(board, broker, || engine::run(seeds, &stop)),
+        };
         outcome.summary.flow = name;
         outcome
     }
@@ -110,15 +125,20 @@ impl Assembled {
             shares[index % workers].push(position);
         }
         let bounds = bounds::bounds(&self.plan, total);
-        let seeds = self.graphs.into_iter().zip(shares).enumerate().map(|(index, (graph, share))| {
+        let bells: Vec<_> = (0..workers).map(|_| self.stop.bell()).collect();
+        let board = self.options.board.clone();
+        let seats = board.as_ref().map_or_else(Vec::new, |board| board.seats(&bells));
+        let mut seats = seats.into_iter().map(Some);
+        let graphs = self.graphs.into_iter().zip(shares).zip(bells).enumerate();
+        let seeds = graphs.map(|(index, ((graph, share), bell))| {
             let (plan, broker) = (self.plan.clone(), self.broker.clone());
             let (options, stop) = (self.options.clone(), self.stop.clone());
-            let bell = self.stop.bell();
+            let seat = seats.next().flatten();
             let waker = bell.waker();
             let worker = WorkerIndex(index as u32);
             let build = move |clock: Box<dyn Clock>| {
                 let ground =
-                    Ground { plan, broker, worker, graph, share, total, bounds, options, stop, waker };
+                    Ground { plan, broker, worker, graph, share, total, bounds, options, stop, waker, seat };
                 ground
                     .build(clock)
                     .map_err(|error| Failure::new(format!("worker {worker} cannot start: {error}")))
@@ -127,6 +147,20 @@ impl Assembled {
         });
         seeds.collect()
     }
+}
+
+/// Runs with a watcher beside.
+fn watched(board: Board, broker: Arc<dyn Broker>, run: impl FnOnce() -> Outcome) -> Outcome {
+    std::thread::scope(|scope| {
+        let watcher = Watcher::new(board.clone(), broker);
+        let watching = std::thread::Builder::new().name("watcher".to_owned());
+        if let Err(error) = watching.spawn_scoped(scope, || watcher.run()) {
+            tracing::warn!(%error, "no thread to watch for partitions that stall: they are not told");
+        }
+        let outcome = run();
+        board.stopped();
+        outcome
+    })
 }
 
 /// What a worker is built on, on its own thread.
@@ -141,6 +175,7 @@ struct Ground {
     options: Options,
     stop: Stop,
     waker: loom_kafka::Waker,
+    seat: Option<Seat>,
 }
 
 impl Ground {
@@ -167,6 +202,7 @@ impl Ground {
                 commit_first: tracked && position.start.commit_first,
                 at_end: false,
                 leader_epoch: None,
+                trouble: None,
             });
         }
         let reader = self.broker.reader(assigned, self.total, self.waker.clone())?;
@@ -213,6 +249,7 @@ impl Ground {
             clock,
             stop: self.stop,
             options: self.options,
+            seat: self.seat,
         }))
     }
 }

@@ -198,6 +198,7 @@ impl Flow {
         }
         drop(in_node);
         self.shared.counters.retries += retried;
+        self.nodes[id.0].retries += retried;
         self.failed(id, failed);
         self.run(yes, id, passed);
         self.run(no, id, refused);

@@ -239,7 +239,7 @@ impl Lowering<'_> {
     }
 
     fn push(&mut self, node: &NodePlan, op: Op) -> Target {
-        self.nodes.push(Node { path: node.path.clone(), errors: node.errors, op });
+        self.nodes.push(Node { path: node.path.clone(), errors: node.errors, op, rows: 0, retries: 0 });
         Target::Node(NodeId(self.nodes.len() - 1))
     }
 

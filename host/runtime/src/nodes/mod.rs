@@ -58,6 +58,10 @@ pub(crate) struct Node {
     /// Which route takes each kind of error, by [`ErrorKind::index`].
     pub errors: [Option<RouteId>; ErrorKind::ALL.len()],
     pub op: Op,
+    /// Rows that came to it.
+    pub rows: u64,
+    /// Rows that were answered `retry`, each time.
+    pub retries: u64,
 }
 
 /// What a node does.

@@ -66,6 +66,7 @@ impl Flow {
     }
 
     fn at_node(&mut self, id: NodeId, rows: RowSet) {
+        self.nodes[id.0].rows += rows.len() as u64;
         match &self.nodes[id.0].op {
             Op::Plugin(_) => self.arrive(id, rows),
             Op::Waiting(_) => self.waiting_arrive(id, rows),

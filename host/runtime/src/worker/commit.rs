@@ -25,6 +25,7 @@ impl Worker {
             let Err(error) = result else { continue };
             let name = &self.partitions[id.index()].name;
             self.flow.shared.counters.commit_failures += 1;
+            self.commit_error = Some(error.to_string());
             tracing::warn!(
                 topic = &*name.topic,
                 partition = name.partition,
@@ -85,6 +86,7 @@ impl Worker {
             }
             Err(error) => {
                 self.flow.shared.counters.commit_failures += entries.len() as u64;
+                self.commit_error = Some(error.to_string());
                 tracing::warn!(reason = %error, partitions = entries.len(), "a commit could not be sent; it is tried again");
                 self.commits.failed(now);
             }

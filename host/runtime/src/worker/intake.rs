@@ -3,15 +3,20 @@
 //! A partition is not polled while rows of it wait anywhere in the worker, while it is at its bound, or while its start
 //! is not committed. At a bound the sinks are flushed, so that no bound above a partition's can deadlock it.
 
+use std::time::Duration;
+
 use loom_kafka::{Budget, KafkaError, Kind, Notice};
 use loom_types::{CommitOffset, PartitionId};
 
-use super::{End, Moment, Worker};
+use super::{End, Moment, Trouble, Worker};
 use crate::nodes::{NodeId, Op};
 use crate::rows::RowSet;
 
 /// Bytes of one poll cycle, at most; one record may pass it alone.
 const CYCLE_BYTES: usize = 1 << 20;
+
+/// A partition that cannot be read is logged again after so long: clients repeat themselves.
+const TROUBLE_AGAIN: Duration = Duration::from_secs(30);
 
 impl Worker {
     /// Takes records and walks them; whether there were any, or there may be more.
@@ -66,7 +71,9 @@ impl Worker {
         let id = PartitionId(index as u32);
         let before = self.builder.len();
         let taken = self.source.take(id, budget, &mut self.builder);
+        let now = self.flow.shared.now;
         let accounts = &mut self.flow.shared.accounts;
+        accounts.set_now(id, now);
         for row in before..self.builder.len() {
             let bytes = u32::try_from(self.builder.row_bytes(row)).unwrap_or(u32::MAX);
             tokens.push(accounts.register(id, self.builder.offset(row), bytes));
@@ -86,6 +93,9 @@ impl Worker {
         if taken.end.is_some() {
             partition.at_end = true;
         }
+        if taken.rows > 0 || taken.end.is_some() {
+            partition.trouble = None;
+        }
         if let Some(notice) = taken.notice {
             self.noticed(index, notice);
         }
@@ -93,7 +103,7 @@ impl Worker {
     }
 
     /// The partitions that rows wait in, by index.
-    fn held(&self) -> Vec<bool> {
+    pub(crate) fn held(&self) -> Vec<bool> {
         let mut held = vec![false; self.partitions.len()];
         for partition in self.flow.outputs.pending() {
             held[partition.index()] = true;
@@ -138,24 +148,34 @@ impl Worker {
     fn noticed(&mut self, index: usize, notice: Notice) {
         match notice {
             Notice::OutOfRange => self.out_of_range(index),
-            Notice::Failed(error) => {
-                let name = &self.partitions[index].name;
-                match error.kind {
-                    Kind::Transient | Kind::Coordinator => {
-                        tracing::warn!(
-                            topic = &*name.topic,
-                            partition = name.partition,
-                            reason = %error,
-                            "the partition cannot be read at the moment"
-                        );
-                    }
-                    _ => {
-                        let message = format!("{name} cannot be read: {error}; the flow stops");
-                        self.flow.shared.fail(message);
-                    }
+            Notice::Failed(error) => match error.kind {
+                // What is broken in the log, or away, holds its partition only, and is never taken for a gap.
+                Kind::Transient | Kind::Coordinator | Kind::Other => {
+                    self.trouble(index, &error, "the partition cannot be read at the moment");
                 }
-            }
+                _ => {
+                    let name = &self.partitions[index].name;
+                    let message = format!("{name} cannot be read: {error}; the flow stops");
+                    self.flow.shared.fail(message);
+                }
+            },
         }
+    }
+
+    /// Remembers why a partition gives no records; logged when it is new, and now and then.
+    fn trouble(&mut self, index: usize, error: &KafkaError, what: &str) {
+        let now = self.flow.shared.now;
+        let partition = &mut self.partitions[index];
+        let text = error.to_string();
+        let told = partition.trouble.take().filter(|trouble| {
+            trouble.text == text && now.since(trouble.told) < TROUBLE_AGAIN
+        });
+        if told.is_none() {
+            let name = &partition.name;
+            tracing::warn!(topic = &*name.topic, partition = name.partition, reason = %text, "{what}");
+        }
+        let told = told.map_or(now, |trouble| trouble.told);
+        partition.trouble = Some(Trouble { text, last: now, told });
     }
 
     /// Retention passed the position, or the log was cut.
@@ -165,12 +185,13 @@ impl Worker {
         let position = self.flow.shared.accounts.tracker(id).position();
         let refuse = self.flow.shared.plan.consumer.offset_out_of_range == loom_flow::plan::OutOfRange::Fail;
         // Rare enough that the worker may wait for the answer: nothing can be read from the partition without it.
-        let bounds = match self.broker.bounds(&name, std::time::Duration::from_secs(5)) {
+        let bounds = match self.broker.bounds(&name, Duration::from_secs(5)) {
             Ok(bounds) => bounds,
             Err(error) => {
                 self.partitions[index].ready = true;
-                tracing::warn!(topic = &*name.topic, partition = name.partition, reason = %error,
-                    "the position is outside the partition, and the broker does not say where it begins; asking again");
+                let what =
+                    "the position is outside the partition, and the broker does not say where it begins; asking again";
+                self.trouble(index, &error, what);
                 return;
             }
         };

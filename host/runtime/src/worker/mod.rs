@@ -17,6 +17,7 @@ use loom_types::{BatchBuilder, Ending, ErrorKind, Moment, TopicPartition};
 
 use crate::clock::Clock;
 use crate::nodes::{Flow, NodeId, Op};
+use crate::status::Seat;
 use crate::stop::Stop;
 use crate::summary::{Outcome, PartitionSummary, Summary, Unresolved};
 use crate::{End, Options};
@@ -44,6 +45,18 @@ pub(crate) struct Partition {
     pub at_end: bool,
     /// The leader's epoch of the last record that was read, where the broker says.
     pub leader_epoch: Option<i32>,
+    /// What its client said last instead of giving records.
+    pub trouble: Option<Trouble>,
+}
+
+/// What a client says of a partition that it cannot read.
+#[derive(Clone, Debug)]
+pub(crate) struct Trouble {
+    pub text: String,
+    /// When it was last said.
+    pub last: Moment,
+    /// When it was last logged: a client repeats itself.
+    pub told: Moment,
 }
 
 /// What bounds one partition, so that one stuck record cannot grow memory.
@@ -81,6 +94,10 @@ pub(crate) struct Worker {
     pub busy: Vec<NodeId>,
     /// Error messages of clients that were logged, with the moment.
     pub last_client_error: Option<(String, Moment)>,
+    /// What the last commit that failed said.
+    pub commit_error: Option<String>,
+    /// Its place at the board.
+    pub seat: Option<Seat>,
 }
 
 /// What a worker is built from.
@@ -96,6 +113,7 @@ pub(crate) struct Parts {
     pub clock: Box<dyn Clock>,
     pub stop: Stop,
     pub options: Options,
+    pub seat: Option<Seat>,
 }
 
 impl Worker {
@@ -123,6 +141,8 @@ impl Worker {
             held: Vec::new(),
             busy,
             last_client_error: None,
+            commit_error: None,
+            seat: parts.seat,
         }
     }
 
@@ -142,6 +162,7 @@ impl Worker {
         self.flow.outputs.send(&self.flow.shared.accounts);
         self.flow.shared.cache.clear();
         let commit_due = self.commit(now);
+        self.answer_board(now);
         if self.phase == Phase::Closed {
             return Next::Never;
         }
@@ -149,6 +170,15 @@ impl Worker {
             return Next::Now;
         }
         self.sleep(now, commit_due)
+    }
+
+    /// Answers whoever asks how this worker stands.
+    fn answer_board(&self, now: Moment) {
+        if let Some(seat) = &self.seat
+            && let Some(detail) = seat.asked()
+        {
+            seat.publish(self.part(detail, now));
+        }
     }
 
     /// Books what became of rows that were sent.

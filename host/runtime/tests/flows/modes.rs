@@ -56,7 +56,7 @@ impl RecordStream for Numbers {
 }
 
 fn at_end(timeout: Duration) -> Options {
-    Options { end: End::AtEndOfInput { timeout }, workers: 2 }
+    Options { end: End::AtEndOfInput { timeout }, workers: 2, ..Options::default() }
 }
 
 #[test]

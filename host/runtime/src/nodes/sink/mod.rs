@@ -227,6 +227,11 @@ impl Sink {
         self.lanes.rows().count() + self.alone.len() + self.queue.len()
     }
 
+    /// When it is called again, where it asked to wait or cannot be started.
+    pub(crate) fn waits_until(&self) -> Option<Moment> {
+        self.wait
+    }
+
     /// Rows that the sink holds and has not completed.
     pub(crate) fn open(&self) -> usize {
         self.table.len()

@@ -5,8 +5,30 @@ use loom_types::Moment;
 
 use super::{Open, Sink};
 use crate::late::Late;
+use crate::rows::Row;
+use crate::status::Release;
 
 impl Sink {
+    /// Every row that is here, with what would release it.
+    pub(crate) fn each_row(&self, now: Moment, mut each: impl FnMut(&Row, Release)) {
+        let until = |moment: Moment| u64::try_from(moment.since(now).as_millis()).unwrap_or(u64::MAX);
+        let wait = self.wait.map(|wait| Release::Sink { in_ms: until(wait) });
+        let held = wait.clone().unwrap_or(Release::Completion { flush_in_ms: self.flush_due().map(until) });
+        for open in self.table.iter() {
+            each(&open.row, held.clone());
+        }
+        for lane in self.lanes.iter() {
+            let in_ms = until(lane.due);
+            for (index, late) in lane.rows.iter().enumerate() {
+                each(late.row(), if index == 0 { Release::Retry { in_ms } } else { Release::Turn { in_ms } });
+            }
+        }
+        let turn = wait.unwrap_or(Release::Turn { in_ms: 0 });
+        for row in self.queue.iter().chain(self.alone.iter().map(|open| &open.row)) {
+            each(row, turn.clone());
+        }
+    }
+
     /// At a stop: rows that wait for another attempt are given up, a flush that waits is tried once more.
     pub(crate) fn hurry(&mut self) {
         self.lanes.drain().for_each(|row| row.token.give_up());

@@ -1,0 +1,429 @@
+//! What a running flow says of itself: plain data, the same for the admin server's JSON, its metrics, and the commands
+//! that read it.
+//!
+//! Times are lengths, in milliseconds, counted back from the moment of the answer; offsets are Kafka's. Fields are only
+//! ever added within one [`VERSION`]; readers ignore what they do not know.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The version of the document.
+pub const VERSION: u32 = 1;
+
+/// A flow in one process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The flow's name.
+    pub flow: String,
+    /// The consumer group.
+    pub group: String,
+    /// What it is doing.
+    pub phase: RunPhase,
+    /// How long ago the process began with it.
+    pub uptime_ms: u64,
+    /// Whether it does its work, see `reasons`.
+    pub ready: bool,
+    /// Why it is not ready.
+    pub reasons: Vec<Reason>,
+    /// Its workers.
+    pub workers: Vec<WorkerInfo>,
+    /// Its partitions in this process, by topic and number.
+    pub partitions: Vec<PartitionStatus>,
+    /// Its nodes, all workers' added up.
+    pub nodes: Vec<NodeStatus>,
+    /// Its output topics, all workers' added up.
+    pub outputs: Vec<OutputStatus>,
+    /// Its plugins.
+    pub plugins: Vec<PluginStatus>,
+    /// What commits do.
+    pub commits: CommitStatus,
+    /// The last errors of Kafka clients that belong to no record, newest first.
+    pub client_errors: Vec<ClientError>,
+    /// All partitions' counts.
+    pub ledger: LedgerStatus,
+    /// Poll cycles that took a record.
+    pub cycles: u64,
+    /// What people should know, by kind: such as partitions that were added to a topic.
+    pub notes: BTreeMap<String, String>,
+    /// How often it restarted itself in place.
+    pub restarts: u64,
+}
+
+/// What a flow is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunPhase {
+    /// Plugins are loaded, brokers asked: no record was taken.
+    #[default]
+    Starting,
+    /// Records flow.
+    Running,
+    /// It was told to stop, or failed: what is in flight is written.
+    Stopping,
+    /// It is over.
+    Stopped,
+}
+
+impl fmt::Display for RunPhase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            RunPhase::Starting => "starting",
+            RunPhase::Running => "running",
+            RunPhase::Stopping => "stopping",
+            RunPhase::Stopped => "stopped",
+        })
+    }
+}
+
+/// Why a flow is not ready.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reason {
+    /// One word: `starting`, `stopping`, `stopped`, `stalled`, `commits`, `breaker`, `output`, `broker`, `worker`.
+    pub kind: String,
+    /// What is wrong, where, since when.
+    pub text: String,
+}
+
+/// One worker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerInfo {
+    /// Its number in this process.
+    pub worker: u32,
+    /// How old its part of this document is; it grows while a plugin's call keeps the worker from answering.
+    pub age_ms: u64,
+    /// It has ended.
+    pub ended: bool,
+}
+
+/// One partition.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PartitionStatus {
+    /// Its topic.
+    pub topic: String,
+    /// Its number.
+    pub partition: i32,
+    /// The worker that owns it.
+    pub worker: u32,
+    /// The next offset to read.
+    pub position: i64,
+    /// The offset that the broker last acknowledged, or had at the start.
+    pub committed: Option<i64>,
+    /// Nothing below it is committed.
+    pub floor: Option<i64>,
+    /// The offset after the last record, as far as it is known.
+    pub end: Option<i64>,
+    /// `end` less `committed`, as Kafka's own tools count; less `position` where nothing is committed.
+    pub lag: Option<i64>,
+    /// What keeps it from being read, if anything.
+    pub intake: Intake,
+    /// Records taken and not resolved.
+    pub outstanding_records: u64,
+    /// Their bytes.
+    pub outstanding_bytes: u64,
+    /// The record that holds the watermark.
+    pub oldest: Option<Oldest>,
+    /// There is data and no progress.
+    pub stalled: Option<Stalled>,
+    /// Its counts.
+    pub ledger: LedgerStatus,
+}
+
+/// Whether a partition is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Intake {
+    /// It is read as records come.
+    #[default]
+    Open,
+    /// It was read to its end.
+    AtEnd,
+    /// Its rows wait somewhere in the flow, and are not overtaken.
+    Held,
+    /// So much of it is unresolved that no more is taken.
+    Bounded,
+    /// Its first offset is not committed yet.
+    Starting,
+    /// The flow stops.
+    Closed,
+}
+
+impl Intake {
+    /// The word, for people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Intake::Open => "reading",
+            Intake::AtEnd => "at end",
+            Intake::Held => "held",
+            Intake::Bounded => "at bound",
+            Intake::Starting => "starting",
+            Intake::Closed => "closed",
+        }
+    }
+}
+
+/// The record that holds a partition's watermark.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Oldest {
+    /// Its offset.
+    pub offset: i64,
+    /// How long ago it was read.
+    pub age_ms: u64,
+    /// Where its unresolved rows are.
+    pub places: Vec<Place>,
+}
+
+/// Where rows of a record are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Place {
+    /// The node's path; of an output, the topic.
+    pub node: String,
+    /// The plugin of the node.
+    pub plugin: Option<PluginRef>,
+    /// Calls that were made for the row here.
+    pub attempt: u32,
+    /// How many rows of the record are here.
+    pub rows: u64,
+    /// What would release them.
+    pub release: Release,
+}
+
+/// A plugin and the digest of its file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PluginRef {
+    /// Its name in the flow.
+    pub name: String,
+    /// Its SHA-256, in hexadecimal.
+    pub digest: String,
+}
+
+/// What a row waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Release {
+    /// The node's next attempt.
+    Retry {
+        /// In so long.
+        in_ms: u64,
+    },
+    /// The verdict on rows of its partition before it, which wait at the node.
+    Turn {
+        /// When the node goes on with them.
+        in_ms: u64,
+    },
+    /// The breaker's next probe.
+    Probe {
+        /// In so long.
+        in_ms: u64,
+    },
+    /// The sink completes it.
+    Completion {
+        /// When the host asks the sink to flush, where that is known.
+        flush_in_ms: Option<u64>,
+    },
+    /// The sink is called again: it asked to wait, or cannot be started.
+    Sink {
+        /// In so long.
+        in_ms: u64,
+    },
+    /// An answer of a plugin that waits for something outside.
+    Answer {
+        /// When its time is up.
+        in_ms: u64,
+    },
+    /// Room in the client's queue.
+    Room,
+    /// The topic's acknowledgement.
+    Acknowledgement,
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let soon = |ms: &u64| seconds(*ms);
+        match self {
+            Release::Retry { in_ms } => write!(f, "its next attempt, {}", soon(in_ms)),
+            Release::Turn { in_ms } => {
+                write!(f, "the rows of its partition before it; the node goes on with them {}", soon(in_ms))
+            }
+            Release::Probe { in_ms } => write!(f, "the breaker's next probe, {}", soon(in_ms)),
+            Release::Completion { flush_in_ms: Some(in_ms) } => {
+                write!(f, "the sink completes it; it is flushed {}", soon(in_ms))
+            }
+            Release::Completion { flush_in_ms: None } => f.write_str("the sink completes it"),
+            Release::Sink { in_ms } => write!(f, "the next call of the sink, {}", soon(in_ms)),
+            Release::Answer { in_ms } => write!(f, "the plugin's answer; its time is up {}", soon(in_ms)),
+            Release::Room => f.write_str("room in the client's queue"),
+            Release::Acknowledgement => f.write_str("the topic's acknowledgement"),
+        }
+    }
+}
+
+fn seconds(ms: u64) -> String {
+    if ms == 0 { "now".to_owned() } else { format!("in {}.{} s", ms / 1000, ms % 1000 / 100) }
+}
+
+/// A partition with data and without progress.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stalled {
+    /// The offset that would be read next.
+    pub offset: i64,
+    /// Since when.
+    pub for_ms: u64,
+    /// Why, as far as that is known.
+    pub cause: String,
+}
+
+/// One node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NodeStatus {
+    /// Its path in the flow.
+    pub node: String,
+    /// What it is: `plugin`, `map`, `condition`, `selector`, `broadcast`, `topic`, `sink`.
+    pub kind: String,
+    /// Its plugin.
+    pub plugin: Option<PluginRef>,
+    /// Rows that came to it.
+    pub rows: u64,
+    /// Rows that failed here, by kind, routed or not.
+    pub errors: BTreeMap<String, u64>,
+    /// Rows answered `retry`, each time.
+    pub retries: u64,
+    /// Rows that wait here.
+    pub waiting: u64,
+    /// Its breaker, where it has one.
+    pub breaker: Option<BreakerStatus>,
+    /// What a sink holds.
+    pub sink: Option<SinkStatus>,
+}
+
+/// A node's breaker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BreakerStatus {
+    /// Workers on which it is open.
+    pub open: u32,
+    /// The next probe.
+    pub probe_in_ms: Option<u64>,
+}
+
+/// A sink.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SinkStatus {
+    /// Rows that it has and has not completed.
+    pub open: u64,
+    /// Calls of `flush` that succeeded.
+    pub flushes: u64,
+    /// Tokens that it spoke of and that were not open.
+    pub violations: u64,
+    /// It asked to be called again, or cannot be started: when that is.
+    pub wait_in_ms: Option<u64>,
+}
+
+/// One output topic.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputStatus {
+    /// The topic.
+    pub topic: String,
+    /// Rows that wait for room in the client's queue.
+    pub pending: u64,
+    /// Rows sent and not acknowledged.
+    pub in_flight: u64,
+    /// Rows that the topic acknowledged.
+    pub acknowledged: u64,
+    /// Rows that it refused.
+    pub refused: u64,
+    /// How long rows have been waiting without a single acknowledgement, from ten seconds on.
+    pub waiting_ms: Option<u64>,
+}
+
+/// One plugin.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PluginStatus {
+    /// Its name in the flow.
+    pub name: String,
+    /// The file.
+    pub file: String,
+    /// Its SHA-256, in hexadecimal.
+    pub digest: String,
+}
+
+/// What commits do, all workers' added up.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommitStatus {
+    /// Requests that were sent.
+    pub requests: u64,
+    /// Partitions whose commit failed, each time.
+    pub failures: u64,
+    /// How long commits have failed without a success.
+    pub failing_ms: Option<u64>,
+    /// What the last failure said.
+    pub last_error: Option<String>,
+}
+
+/// An error of a Kafka client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientError {
+    /// The worker whose client it is; none for the process's own.
+    pub worker: Option<u32>,
+    /// How long ago it last came.
+    pub age_ms: u64,
+    /// What it says.
+    pub text: String,
+}
+
+/// The counts of one partition, or of several added up. Two equations hold: `registered = resolved + outstanding`, and
+/// `minted = ended + consumed + live`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LedgerStatus {
+    /// Records registered.
+    pub registered: u64,
+    /// Records resolved.
+    pub resolved: u64,
+    /// Records registered and not resolved.
+    pub outstanding: u64,
+    /// Tombstones that were skipped.
+    pub skipped: u64,
+    /// Tokens minted.
+    pub minted: u64,
+    /// Tokens consumed by splits and groups.
+    pub consumed: u64,
+    /// Tokens in the flow.
+    pub live: u64,
+    /// Rows by how they ended; every ending of the closed list is there.
+    pub ended: BTreeMap<String, u64>,
+}
+
+impl LedgerStatus {
+    /// Adds another's counts.
+    pub fn add(&mut self, other: &LedgerStatus) {
+        self.registered += other.registered;
+        self.resolved += other.resolved;
+        self.outstanding += other.outstanding;
+        self.skipped += other.skipped;
+        self.minted += other.minted;
+        self.consumed += other.consumed;
+        self.live += other.live;
+        for (ending, rows) in &other.ended {
+            *self.ended.entry(ending.clone()).or_default() += rows;
+        }
+    }
+}
+
+impl From<&loom_delivery::Ledger> for LedgerStatus {
+    fn from(ledger: &loom_delivery::Ledger) -> Self {
+        let endings = loom_types::Ending::ALL.iter();
+        LedgerStatus {
+            registered: ledger.registered,
+            resolved: ledger.resolved,
+            outstanding: ledger.outstanding,
+            skipped: ledger.skipped,
+            minted: ledger.minted,
+            consumed: ledger.consumed,
+            live: ledger.live,
+            ended: endings.map(|ending| (ending.name().to_owned(), ledger.ended(*ending))).collect(),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! From the workers' parts to one document.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::board::{Board, Detail, Findings, Part, State};
+use super::document::{
+    ClientError, LedgerStatus, NodeStatus, OutputStatus, PartitionStatus, Stalled, Status, VERSION,
+    WorkerInfo,
+};
+use super::ready;
+
+impl Board {
+    /// Asks the workers, waits for their answers at most so long, and puts them together. What a worker did not answer
+    /// in time is as old as `workers` says.
+    #[must_use]
+    pub fn read(&self, within: Duration) -> Status {
+        self.ask(Detail::Places, within);
+        self.document()
+    }
+
+    /// What the workers answered last.
+    #[must_use]
+    pub fn document(&self) -> Status {
+        let now = Instant::now();
+        let state = self.lock();
+        let mut status = put_together(&state, now);
+        drop(state);
+        status.uptime_ms = millis(now.saturating_duration_since(self.begun()));
+        status.reasons = ready::reasons(&status);
+        status.ready = status.reasons.is_empty();
+        status
+    }
+}
+
+fn put_together(state: &State, now: Instant) -> Status {
+    let mut status = Status {
+        version: VERSION,
+        flow: state.flow.clone(),
+        group: state.group.clone(),
+        phase: state.phase,
+        plugins: state.plugins.clone(),
+        notes: state.notes.clone(),
+        restarts: state.restarts,
+        ..Status::default()
+    };
+    let mut nodes: Vec<NodeStatus> = Vec::new();
+    let mut outputs: BTreeMap<String, OutputStatus> = BTreeMap::new();
+    for (index, slot) in state.slots.iter().enumerate() {
+        let worker = u32::try_from(index).unwrap_or(u32::MAX);
+        let age = slot.part.as_ref().map_or(Duration::ZERO, |part| now.saturating_duration_since(part.at));
+        status.workers.push(WorkerInfo { worker, age_ms: millis(age), ended: slot.ended });
+        let Some(part) = &slot.part else { continue };
+        status.partitions.extend(part.partitions.iter().map(|partition| known(partition, &state.findings, now)));
+        add_nodes(&mut nodes, part);
+        for output in &part.outputs {
+            add_output(&mut outputs, output);
+        }
+        status.commits.requests += part.commits.requests;
+        status.commits.failures += part.commits.failures;
+        status.commits.failing_ms = status.commits.failing_ms.max(part.commits.failing_ms);
+        if status.commits.last_error.is_none() {
+            status.commits.last_error.clone_from(&part.commits.last_error);
+        }
+        status.client_errors.extend(part.client_error.clone());
+        status.cycles += part.cycles;
+    }
+    if let Some((since, text)) = &state.findings.unreachable {
+        let age_ms = millis(now.saturating_duration_since(*since));
+        status.client_errors.push(ClientError { worker: None, age_ms, text: text.clone() });
+    }
+    status.client_errors.sort_by_key(|error| error.age_ms);
+    status.partitions.sort_by(|one, two| (&one.topic, one.partition).cmp(&(&two.topic, two.partition)));
+    let mut ledger = LedgerStatus::default();
+    status.partitions.iter().for_each(|partition| ledger.add(&partition.ledger));
+    status.ledger = ledger;
+    status.nodes = nodes;
+    for (topic, since) in &state.findings.waiting {
+        if let Some(output) = outputs.get_mut(topic) {
+            output.waiting_ms = Some(millis(now.saturating_duration_since(*since)));
+        }
+    }
+    status.outputs = outputs.into_values().collect();
+    status
+}
+
+/// A partition with what was found out beside its worker.
+fn known(partition: &PartitionStatus, findings: &Findings, now: Instant) -> PartitionStatus {
+    let mut partition = partition.clone();
+    let name = (partition.topic.clone(), partition.partition);
+    let asked = findings.ends.get(&name).map(|(end, _)| *end);
+    // What was asked may be older than what was read since.
+    partition.end = match (partition.end, asked) {
+        (Some(queue), Some(asked)) => Some(queue.max(asked)),
+        (end, asked) => end.or(asked.map(|asked| asked.max(partition.position))),
+    };
+    let from = partition.committed.unwrap_or(partition.position);
+    partition.lag = partition.end.map(|end| (end - from).max(0));
+    partition.stalled = findings.stalled.get(&name).map(|(since, offset, cause)| Stalled {
+        offset: *offset,
+        for_ms: millis(now.saturating_duration_since(*since)),
+        cause: cause.clone(),
+    });
+    partition
+}
+
+fn add_nodes(total: &mut Vec<NodeStatus>, part: &Part) {
+    for node in &part.nodes {
+        let Some(sum) = total.iter_mut().find(|sum| sum.node == node.node) else {
+            total.push(node.clone());
+            continue;
+        };
+        sum.rows += node.rows;
+        sum.retries += node.retries;
+        sum.waiting += node.waiting;
+        for (kind, rows) in &node.errors {
+            *sum.errors.entry(kind.clone()).or_default() += rows;
+        }
+        if let (Some(sum), Some(one)) = (&mut sum.breaker, &node.breaker) {
+            sum.open += one.open;
+            sum.probe_in_ms = [sum.probe_in_ms, one.probe_in_ms].into_iter().flatten().min();
+        }
+        if let (Some(sum), Some(one)) = (&mut sum.sink, &node.sink) {
+            sum.open += one.open;
+            sum.flushes += one.flushes;
+            sum.violations += one.violations;
+            sum.wait_in_ms = [sum.wait_in_ms, one.wait_in_ms].into_iter().flatten().min();
+        }
+    }
+}
+
+fn add_output(total: &mut BTreeMap<String, OutputStatus>, output: &OutputStatus) {
+    let sum = total
+        .entry(output.topic.clone())
+        .or_insert_with(|| OutputStatus { topic: output.topic.clone(), ..OutputStatus::default() });
+    sum.pending += output.pending;
+    sum.in_flight += output.in_flight;
+    sum.acknowledged += output.acknowledged;
+    sum.refused += output.refused;
+}
+
+pub(super) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

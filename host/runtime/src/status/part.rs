@@ -1,0 +1,190 @@
+//! A worker's own half: what it answers when it is asked. It only looks, at the end of a step.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use loom_plugin::Permit;
+use loom_types::{Moment, PartitionId};
+
+use super::board::{Detail, Part};
+use super::document::{
+    BreakerStatus, ClientError, CommitStatus, Intake, NodeStatus, OutputStatus, PartitionStatus, PluginRef,
+    SinkStatus,
+};
+use super::merge::millis;
+use super::places::Places;
+use crate::nodes::{Flow, Node, Op};
+use crate::worker::{Phase, Worker};
+
+/// What a client says of a partition counts as repeated when it came within this time.
+const FRESH: Duration = Duration::from_secs(5);
+
+impl Worker {
+    /// What this worker knows.
+    pub(crate) fn part(&self, detail: Detail, now: Moment) -> Part {
+        let client_error = self.last_client_error.as_ref().map(|(text, at)| ClientError {
+            worker: Some(self.flow.shared.worker.0),
+            age_ms: millis(now.since(*at)),
+            text: text.clone(),
+        });
+        Part {
+            at: Instant::now(),
+            detail,
+            draining: self.phase != Phase::Running,
+            partitions: self.partition_parts(detail, now),
+            troubles: self.partitions.iter().map(|partition| partition.trouble(now)).collect(),
+            nodes: nodes(&self.flow, now),
+            outputs: outputs(&self.flow),
+            commits: CommitStatus {
+                requests: self.flow.shared.counters.commits,
+                failures: self.flow.shared.counters.commit_failures,
+                failing_ms: self.commits.failing_since().map(|since| millis(now.since(since))),
+                last_error: self.commits.failing_since().and(self.commit_error.clone()),
+            },
+            client_error,
+            cycles: self.flow.shared.counters.cycles,
+        }
+    }
+
+    fn partition_parts(&self, detail: Detail, now: Moment) -> Vec<PartitionStatus> {
+        let held = self.held();
+        let accounts = &self.flow.shared.accounts;
+        let mut places = match detail {
+            Detail::Places => Places::of(&self.flow, now),
+            Detail::Numbers => Places::default(),
+        };
+        let each = accounts.partitions().map(|(id, tracker)| {
+            let partition = &self.partitions[id.index()];
+            let outstanding = tracker.outstanding();
+            let intake = match () {
+                () if self.phase != Phase::Running => Intake::Closed,
+                () if partition.commit_first && self.commits.acknowledged(id).is_none() => Intake::Starting,
+                () if held[id.index()] => Intake::Held,
+                () if self.is_at_bound(id) => Intake::Bounded,
+                () if partition.at_end => Intake::AtEnd,
+                () => Intake::Open,
+            };
+            PartitionStatus {
+                topic: partition.name.topic.to_string(),
+                partition: partition.name.partition,
+                worker: self.flow.shared.worker.0,
+                position: tracker.position().0,
+                committed: self.commits.acknowledged(id).map(|offset| offset.0),
+                floor: tracker.floor().map(|offset| offset.0),
+                end: partition.at_end.then_some(tracker.position().0),
+                lag: None,
+                intake,
+                outstanding_records: tracker.ledger().outstanding,
+                outstanding_bytes: outstanding.bytes,
+                oldest: places.oldest(id, tracker, now),
+                stalled: None,
+                ledger: tracker.ledger().into(),
+            }
+        });
+        each.collect()
+    }
+
+    /// Whether so much of the partition is unresolved that no more is taken.
+    fn is_at_bound(&self, id: PartitionId) -> bool {
+        let outstanding = self.flow.shared.accounts.tracker(id).outstanding();
+        outstanding.records >= self.bounds.records || outstanding.bytes >= self.bounds.bytes
+    }
+}
+
+impl crate::worker::Partition {
+    /// What its client keeps saying instead of giving records.
+    fn trouble(&self, now: Moment) -> Option<String> {
+        let trouble = self.trouble.as_ref()?;
+        (now.since(trouble.last) < FRESH).then(|| trouble.text.clone())
+    }
+}
+
+/// The plugin at a node.
+pub(super) fn plugin(op: &Op) -> Option<PluginRef> {
+    let (name, digest) = match op {
+        Op::Plugin(node) => node.name(),
+        Op::Sink(node) => node.name(),
+        _ => return None,
+    };
+    Some(PluginRef { name: name.to_owned(), digest: digest.to_owned() })
+}
+
+fn nodes(flow: &Flow, now: Moment) -> Vec<NodeStatus> {
+    let mut nodes: BTreeMap<&str, NodeStatus> = BTreeMap::new();
+    for node in &flow.nodes {
+        let one = of_node(node, now);
+        match nodes.get_mut(&*node.path) {
+            // The conditions of one `fork`: its first one sees every row, and was made last.
+            Some(sum) => sum.rows = sum.rows.max(one.rows),
+            None => {
+                nodes.insert(&node.path, one);
+            }
+        }
+    }
+    for ((path, kind), rows) in &flow.shared.counters.errors {
+        if let Some(node) = nodes.get_mut(&**path) {
+            node.errors.insert(kind.name().to_owned(), *rows);
+        }
+    }
+    nodes.into_values().collect()
+}
+
+fn of_node(node: &Node, now: Moment) -> NodeStatus {
+    let mut status = NodeStatus {
+        node: node.path.to_string(),
+        kind: kind(&node.op).to_owned(),
+        plugin: plugin(&node.op),
+        rows: node.rows,
+        retries: node.retries,
+        ..NodeStatus::default()
+    };
+    match &node.op {
+        Op::Plugin(node) => {
+            status.waiting = node.waiting() as u64;
+            status.breaker = Some(match node.breaker.permit(now) {
+                _ if !node.breaker.is_open() => BreakerStatus::default(),
+                Permit::Wait { until } => {
+                    BreakerStatus { open: 1, probe_in_ms: Some(millis(until.since(now))) }
+                }
+                Permit::Probe | Permit::Rows { .. } => BreakerStatus { open: 1, probe_in_ms: Some(0) },
+            });
+        }
+        Op::Sink(node) => {
+            status.waiting = node.sink.waiting() as u64;
+            status.sink = Some(SinkStatus {
+                open: node.sink.open() as u64,
+                flushes: node.sink.flushes,
+                violations: node.sink.violations,
+                wait_in_ms: node.sink.waits_until().map(|until| millis(until.since(now))),
+            });
+        }
+        _ => {}
+    }
+    status
+}
+
+fn kind(op: &Op) -> &'static str {
+    match op {
+        Op::Plugin(_) => "plugin",
+        Op::Map { .. } => "map",
+        Op::Test { .. } => "condition",
+        Op::Select { .. } => "selector",
+        Op::Broadcast(_) => "broadcast",
+        Op::Topic { .. } => "topic",
+        Op::Sink(_) => "sink",
+    }
+}
+
+fn outputs(flow: &Flow) -> Vec<OutputStatus> {
+    let counts = flow.outputs.counts();
+    counts
+        .map(|(output, counts)| OutputStatus {
+            topic: flow.shared.plan.outputs[output.0].topic.to_string(),
+            pending: counts.pending,
+            in_flight: counts.in_flight,
+            acknowledged: counts.acknowledged,
+            refused: counts.refused,
+            waiting_ms: None,
+        })
+        .collect()
+}

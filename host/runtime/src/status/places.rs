@@ -1,0 +1,124 @@
+//! Where the rows of the oldest unresolved records are, and what would release them.
+//!
+//! Every place that holds rows is looked through once, whatever the number of partitions: lanes of plugins and sinks,
+//! sinks' queues and tables, outputs' queues, and what clients have sent.
+
+use std::collections::BTreeMap;
+
+use loom_delivery::{Accounts, Token, Tracker};
+use loom_plugin::Permit;
+use loom_types::{Moment, PartitionId, RecordOffset};
+
+use super::document::{Oldest, Place, Release};
+use super::merge::millis;
+use super::part::plugin;
+use crate::late::{Lane, Late};
+use crate::nodes::{Flow, Node, Op, PluginNode};
+use crate::rows::Row;
+
+/// Places of the oldest record of each partition, by node and what is waited for.
+#[derive(Default)]
+pub(super) struct Places {
+    found: BTreeMap<PartitionId, Vec<Place>>,
+}
+
+/// What is looked for: each partition's oldest unresolved record.
+struct Search<'a> {
+    accounts: &'a Accounts,
+    oldest: Vec<Option<RecordOffset>>,
+    places: Places,
+}
+
+impl Places {
+    /// Looks through a flow.
+    pub(super) fn of(flow: &Flow, now: Moment) -> Places {
+        let accounts = &flow.shared.accounts;
+        let oldest: Vec<_> = accounts.partitions().map(|(_, tracker)| tracker.oldest()).collect();
+        let mut search = Search { accounts, oldest, places: Places::default() };
+        if search.oldest.iter().all(Option::is_none) {
+            return search.places;
+        }
+        for node in &flow.nodes {
+            match &node.op {
+                Op::Plugin(inner) => search.plugin(node, inner, now),
+                Op::Sink(inner) => inner.sink.each_row(now, |row, release| {
+                    search.row(node, row, release);
+                }),
+                _ => {}
+            }
+        }
+        let topic = |output: loom_flow::plan::OutputId| flow.shared.plan.outputs[output.0].topic.clone();
+        flow.outputs.each_pending(|output, token| search.sent(&topic(output), token, Release::Room));
+        flow.outputs.each_in_flight(|output, token| {
+            search.sent(&topic(output), token, Release::Acknowledgement);
+        });
+        search.places
+    }
+
+    /// The partition's oldest record, with what was found of it.
+    pub(super) fn oldest(&mut self, id: PartitionId, tracker: &Tracker, now: Moment) -> Option<Oldest> {
+        let offset = tracker.oldest()?;
+        let since = tracker.oldest_since()?;
+        let places = self.found.remove(&id).unwrap_or_default();
+        Some(Oldest { offset: offset.0, age_ms: millis(now.since(since)), places })
+    }
+}
+
+impl Search<'_> {
+    fn is_wanted(&self, token: &Token) -> bool {
+        let oldest = self.oldest[token.partition().index()];
+        oldest.is_some() && self.accounts.offset(token) == oldest
+    }
+
+    fn add(&mut self, partition: PartitionId, place: Place) {
+        let places = self.places.found.entry(partition).or_default();
+        let same = places.iter_mut().find(|other| {
+            other.node == place.node && other.attempt == place.attempt && other.release == place.release
+        });
+        match same {
+            Some(same) => same.rows += 1,
+            None => places.push(place),
+        }
+    }
+
+    fn row(&mut self, node: &Node, row: &Row, release: Release) {
+        if self.is_wanted(&row.token) {
+            let node_name = node.path.to_string();
+            let place =
+                Place { node: node_name, plugin: plugin(&node.op), attempt: row.attempts, rows: 1, release };
+            self.add(row.partition(), place);
+        }
+    }
+
+    fn sent(&mut self, topic: &str, token: &Token, release: Release) {
+        if self.is_wanted(token) {
+            let place = Place { node: topic.to_owned(), plugin: None, attempt: 1, rows: 1, release };
+            self.add(token.partition(), place);
+        }
+    }
+
+    fn plugin(&mut self, node: &Node, inner: &PluginNode, now: Moment) {
+        for lane in inner.lanes.iter() {
+            for (index, late) in lane.rows.iter().enumerate() {
+                let release = released(inner, lane, index, late, now);
+                self.row(node, late.row(), release);
+            }
+        }
+    }
+}
+
+/// What releases a row of a lane.
+fn released(node: &PluginNode, lane: &Lane, index: usize, late: &Late, now: Moment) -> Release {
+    if node.breaker.is_open() {
+        let in_ms = match node.breaker.permit(now) {
+            Permit::Wait { until } => millis(until.since(now)),
+            Permit::Probe | Permit::Rows { .. } => 0,
+        };
+        return Release::Probe { in_ms };
+    }
+    let in_ms = millis(lane.due.since(now));
+    match late {
+        Late::Again(_) if index == 0 => Release::Retry { in_ms },
+        Late::Again(_) | Late::Done { .. } => Release::Turn { in_ms },
+    }
+}
