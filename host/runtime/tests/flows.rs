@@ -30,6 +30,8 @@ mod sinks;
 mod smoke;
 #[path = "flows/start.rs"]
 mod start;
+#[path = "flows/status.rs"]
+mod status;
 #[path = "flows/traps.rs"]
 mod traps;
 #[path = "flows/untracked.rs"]

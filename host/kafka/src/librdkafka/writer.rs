@@ -285,8 +285,8 @@ impl TopicSink for Writer {
     }
 
     fn each_in_flight(&self, each: &mut dyn FnMut(OutputIndex, &Token)) {
-        let open = self.producers.iter().flat_map(|producer| producer.tokens.iter());
-        open.for_each(|(_, (output, token))| each(*output, token));
+        let open = self.producers.iter().flat_map(|producer| producer.rows.iter());
+        open.for_each(|(_, row)| each(row.output, &row.token));
         self.verdicts.iter().for_each(|(output, token, _)| each(*output, token));
     }
 

@@ -38,6 +38,8 @@ pub(super) struct Log {
     pub waiting: Vec<(usize, Waker)>,
     /// What a script put into the queue's order, before the entry at its offset.
     notices: Vec<(i64, Notice)>,
+    /// Nothing is given out, and nothing is said of it.
+    pub silent: bool,
 }
 
 impl Log {

@@ -33,7 +33,7 @@ impl Faults {
         self.shared.lock().faults.add_topic(call, topic, when, error);
     }
 
-    /// The same for one partition.
+    /// The same for one partition; with [`Call::Take`] its queue says the error each time, and gives nothing.
     pub fn fail_partition(&self, call: Call, partition: TopicPartition, when: When, error: KafkaError) {
         self.shared.lock().faults.add_partition(call, partition, when, error);
     }
@@ -77,6 +77,17 @@ impl Faults {
         let mut state = self.shared.lock();
         let log = state.log_mut(partition).expect("a notice belongs to a partition that exists");
         log.add_notice(at.0, notice);
+        for (_, waker) in log.waiting.drain(..) {
+            waker();
+        }
+    }
+
+    /// A partition's queue gives nothing and says nothing, though records are there: as after a wake-up or a fetch that a
+    /// client has lost.
+    pub fn silence(&self, partition: &TopicPartition, silent: bool) {
+        let mut state = self.shared.lock();
+        let log = state.log_mut(partition).expect("a partition that exists falls silent");
+        log.silent = silent;
         for (_, waker) in log.waiting.drain(..) {
             waker();
         }

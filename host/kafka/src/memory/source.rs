@@ -102,11 +102,14 @@ impl State {
             // As the client has it: said at each fetch, until the right is there again.
             return Taken { notice: Some(Notice::Failed(error)), ..Taken::default() };
         }
+        if let Some(error) = self.faults.place(Call::Take, &place.name.topic, Some(place.name.partition)) {
+            return Taken { notice: Some(Notice::Failed(error)), ..Taken::default() };
+        }
         let topic = &mut self.topics[place.slot];
         let final_end = topic.feed.is_none_or(|feed| self.feeds[feed].state == FeedState::Ended);
         let log = &mut topic.logs[place.name.partition as usize];
         let mut taken = Taken::default();
-        if place.waits_for_seek {
+        if place.waits_for_seek || log.silent {
             return taken;
         }
         let cut = place.started_in.take().is_some_and(|epoch| place.next > log.end_of_epoch(epoch));

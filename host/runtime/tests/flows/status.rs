@@ -1,0 +1,299 @@
+//! What a running flow says of itself: where the record is that holds a watermark, and what would release it; how every
+//! record ended; whether the flow is ready.
+
+use std::time::{Duration, Instant};
+
+use loom_kafka::Kind;
+use loom_kafka::memory::{CommitFault, MemoryBroker, Record, When};
+use loom_runtime::status::{Intake, Oldest, PartitionStatus, Release, RunPhase};
+use loom_runtime::{Board, FlowStatus, Options};
+
+use crate::harness::{
+    PATIENCE, Running, broker, flow, in0, kafka_error, payloads, place, produce, start_with, wide_broker,
+};
+
+fn watched(yaml: &str, broker: &MemoryBroker) -> (Running, Board) {
+    let board = Board::new();
+    let running = start_with(yaml, broker, Options { board: Some(board.clone()), ..Options::default() });
+    (running, board)
+}
+
+/// Asks until the status looks so: each question waits for the workers' next step, so nothing sleeps.
+fn until(board: &Board, what: &str, mut look: impl FnMut(&FlowStatus) -> bool) -> FlowStatus {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let status = board.read(PATIENCE);
+        if look(&status) {
+            return status;
+        }
+        assert!(Instant::now() < deadline, "it did not come to: {what}\n{status:#?}");
+    }
+}
+
+fn oldest(partition: &PartitionStatus) -> &Oldest {
+    partition.oldest.as_ref().expect("a record is unresolved")
+}
+
+fn releases(status: &FlowStatus) -> Vec<&Release> {
+    let oldest = status.partitions[0].oldest.as_ref();
+    oldest.into_iter().flat_map(|oldest| &oldest.places).map(|place| &place.release).collect()
+}
+
+#[test]
+fn a_row_that_is_tried_again_is_found_at_its_node_with_attempt_and_digest() {
+    let broker = wide_broker(2, &["out"]);
+    for payload in ["a", "retry:the service is away", "b"] {
+        broker.produce("in", 0, Record::value(payload));
+    }
+    let rest = "plugins: { s: { component: '{guests}/probe-step.wasm' } }\nprocess: [ { step: s }, { into_topic: out } ]\n";
+    let (running, board) = watched(&flow("", rest), &broker);
+    let status = until(&board, "two attempts", |status| {
+        status.partitions.first().and_then(|partition| partition.oldest.as_ref()).is_some_and(|oldest| {
+            oldest.places.iter().any(|place| place.attempt >= 2 && place.node == "process[0]")
+        })
+    });
+    let partition = &status.partitions[0];
+    assert_eq!((partition.topic.as_str(), partition.partition), ("in", 0));
+    assert_eq!((partition.position, partition.intake), (3, Intake::Held));
+    assert_eq!(partition.committed, Some(1));
+    assert_eq!(partition.outstanding_records, 2);
+    let held = oldest(partition);
+    assert_eq!((held.offset, held.places.len()), (1, 1), "{held:?}");
+    let place = &held.places[0];
+    assert!(matches!(place.release, Release::Retry { .. }), "{place:?}");
+    let plugin = place.plugin.as_ref().expect("a plugin's node");
+    assert_eq!((plugin.name.as_str(), plugin.digest.len()), ("s", 64), "{plugin:?}");
+    assert_eq!(status.plugins[0].digest, plugin.digest);
+    let node = status.nodes.iter().find(|node| node.node == "process[0]").expect("the node");
+    assert_eq!((node.rows, node.waiting), (3, 2));
+    assert!(node.retries >= 2);
+    assert_eq!(status.partitions[1].intake, Intake::AtEnd);
+    assert_eq!((status.partitions[1].oldest.as_ref(), status.partitions[1].lag), (None, Some(0)));
+    assert!(status.ready, "a row that is tried again is no outage of the host: {:?}", status.reasons);
+    assert_eq!(running.stop().failures, []);
+    assert_eq!(board.document().phase, RunPhase::Stopped);
+    assert!(!board.document().ready);
+}
+
+#[test]
+fn a_row_that_was_sent_waits_for_its_topic_and_one_behind_a_full_queue_for_room() {
+    let broker = broker(&["out", "other"]);
+    broker.faults().hold_acks("out");
+    produce(&broker, &["a", "b", "c"]);
+    let yaml = flow("", "process: [ { broadcast: [ [ { into_topic: out } ], [ { into_topic: other } ] ] } ]\n");
+    let (running, board) = watched(&yaml, &broker);
+    running.until_count("other", 3);
+    let status = until(&board, "three rows in flight", |status| {
+        status.outputs.iter().any(|output| output.topic == "out" && output.in_flight == 3)
+            && status.outputs.iter().any(|output| output.topic == "other" && output.acknowledged == 3)
+    });
+    let place = &oldest(&status.partitions[0]).places;
+    assert_eq!(place.len(), 1, "the branch that was acknowledged is done: {place:?}");
+    assert_eq!((place[0].node.as_str(), &place[0].release), ("out", &Release::Acknowledgement));
+    broker.faults().release_all_acks("out");
+    running.until_committed(3);
+    let status = until(&board, "nothing outstanding", |status| status.ledger.outstanding == 0);
+    assert_eq!(status.outputs.iter().map(|output| output.acknowledged).sum::<u64>(), 6);
+    running.stop();
+
+    let broker = crate::harness::broker(&["out"]);
+    broker.faults().hold_acks("out");
+    produce(&broker, &["a", "b", "c"]);
+    let yaml = flow("", "process: [ { into_topic: out } ]\n").replace(
+        "producer: { brokers: [memory] }",
+        "producer: { brokers: [memory], extra: { queue.buffering.max.messages: 1 } }",
+    );
+    let (running, board) = watched(&yaml, &broker);
+    let status = until(&board, "rows that wait for room", |status| {
+        status.outputs.iter().any(|output| (output.in_flight, output.pending) == (1, 2))
+    });
+    assert_eq!(releases(&status), [&Release::Acknowledgement]);
+    assert_eq!(status.partitions[0].intake, Intake::Held);
+    broker.faults().release_acks("out", 1);
+    let status = until(&board, "the second at the front", |status| {
+        status.partitions[0].oldest.as_ref().is_some_and(|oldest| oldest.offset == 1)
+    });
+    assert_eq!(releases(&status), [&Release::Acknowledgement]);
+    broker.faults().release_all_acks("out");
+    running.until_committed(3);
+    assert_eq!(payloads(&broker, "out"), ["a", "b", "c"]);
+    assert_eq!(running.stop().failures, []);
+}
+
+#[test]
+fn a_row_that_a_sink_holds_waits_for_its_flush() {
+    let broker = broker(&[]);
+    produce(&broker, &["a", "b"]);
+    let rest = "plugins: { s: { component: '{guests}/probe-sink.wasm' } }\nprocess: [ { into_sink: s, flush: { records: 1000, interval: 1h } } ]\n";
+    let (running, board) = watched(&flow("", rest), &broker);
+    let status = until(&board, "the sink has both", |status| {
+        status.nodes.iter().any(|node| node.sink.is_some_and(|sink| sink.open == 2))
+    });
+    let held = oldest(&status.partitions[0]);
+    assert_eq!((held.offset, held.places.len()), (0, 1));
+    let Release::Completion { flush_in_ms: Some(in_ms) } = held.places[0].release else {
+        panic!("{held:?}");
+    };
+    assert!((3_500_000..=3_600_000).contains(&in_ms), "{in_ms}");
+    assert_eq!(held.places[0].plugin.as_ref().map(|plugin| plugin.name.as_str()), Some("s"));
+    assert_eq!(status.partitions[0].intake, Intake::AtEnd, "what a sink holds keeps nothing from being read");
+    running.stop();
+}
+
+#[test]
+fn an_open_breaker_is_what_a_row_waits_for_and_makes_the_flow_unready() {
+    let broker = broker(&["out"]);
+    (0..150).for_each(|_| produce(&broker, &["trap:broken"]));
+    let rest = "plugins: { s: { component: '{guests}/probe-step.wasm' } }\nprocess: [ { step: s }, { into_topic: out } ]\n";
+    let (running, board) = watched(&flow("", rest), &broker);
+    let status = until(&board, "an open breaker", |status| {
+        status.nodes.iter().any(|node| node.breaker.is_some_and(|breaker| breaker.open == 1))
+            && matches!(releases(status)[..], [Release::Probe { .. }, ..])
+    });
+    assert!(!status.ready);
+    assert_eq!(status.reasons[0].kind, "breaker");
+    assert!(status.reasons[0].text.contains("process[0]: plugin s traps"), "{:?}", status.reasons);
+    let node = status.nodes.iter().find(|node| node.node == "process[0]").expect("the node");
+    assert!(node.errors["task"] >= 100, "{node:?}");
+    assert_eq!(running.stop().failures, []);
+}
+
+#[test]
+fn commits_that_fail_are_seen_with_their_reason_until_one_succeeds() {
+    let broker = broker(&["out"]);
+    let error = kafka_error(Kind::Coordinator, "NOT_COORDINATOR");
+    broker.faults().commit(When::always(), CommitFault::Refused(error));
+    produce(&broker, &["a"]);
+    let (running, board) = watched(&flow("auto_offset_reset: earliest", "process: [ drain ]\n"), &broker);
+    let status = until(&board, "a commit that failed", |status| status.commits.failing_ms.is_some());
+    assert!(status.commits.failures >= 1);
+    let text = status.commits.last_error.as_deref().unwrap_or_default();
+    assert!(text.contains("NOT_COORDINATOR"), "{text}");
+    assert_eq!(status.partitions[0].intake, Intake::Starting, "its first offset is not committed");
+    broker.faults().clear();
+    running.until_committed(1);
+    let status = until(&board, "commits that succeed", |status| status.commits.failing_ms.is_none());
+    assert_eq!(status.commits.last_error, None);
+    running.stop();
+}
+
+#[test]
+fn the_end_of_a_partition_that_is_held_is_asked_for_beside_its_worker() {
+    let broker = broker(&["out"]);
+    produce(&broker, &["retry:away"]);
+    let rest = "plugins: { s: { component: '{guests}/probe-step.wasm' } }\nprocess: [ { step: s }, { into_topic: out } ]\n";
+    let (running, board) = watched(&flow("", rest), &broker);
+    until(&board, "a held partition", |status| {
+        status.partitions.first().is_some_and(|partition| partition.intake == Intake::Held)
+    });
+    (0..10).for_each(|_| produce(&broker, &["more"]));
+    let status = until(&board, "its end", |status| status.partitions[0].end == Some(11));
+    assert_eq!(status.partitions[0].lag, Some(11));
+    assert_eq!(status.partitions[0].stalled, None, "it is held, not stalled");
+    assert_eq!(running.stop().failures, []);
+}
+
+#[test]
+fn every_death_of_a_record_is_visible_and_different() {
+    let broker = wide_broker(1, &["out", "t"]);
+    let rest = "plugins: { s: { component: '{guests}/probe-step.wasm' }, sink: { component: '{guests}/probe-sink.wasm', config: { complete: write } } }
+process:
+  - filter: payload.to != 'filtered'
+    errors: { task: [ { into_topic: t } ] }
+  - fork:
+      when:
+        - { if: payload.to == 'topic', process: [ { into_topic: out } ] }
+        - { if: payload.to == 'sink', process: [ { into_sink: sink } ] }
+        - { if: payload.to == 'fail', process: [ { step: s }, { into_topic: out } ] }
+      default: [ drain ]
+";
+    for payload in [
+        r#"{"to":"topic"}"#,
+        r#"{"to":"sink"}"#,
+        r#"{"to":"drain"}"#,
+        r#"{"to":"filtered"}"#,
+        r#"{"other":1}"#,
+        r#"{"to":"fail","do":"reject:no"}"#,
+        r#"{"to":"fail","do":"fail:no"}"#,
+        "not json",
+    ] {
+        produce(&broker, &[payload]);
+    }
+    broker.produce("in", 0, Record { payload: None, ..Record::value("") });
+    let (running, board) = watched(&flow("", rest), &broker);
+    running.until_committed(9);
+    let status = until(&board, "all resolved", |status| status.ledger.resolved == 8);
+    let ended: Vec<(&str, u64)> = (status.ledger.ended.iter())
+        .filter(|(_, rows)| **rows > 0)
+        .map(|(ending, rows)| (ending.as_str(), *rows))
+        .collect();
+    assert_eq!(
+        ended,
+        [
+            ("drained", 1),
+            ("dropped(business)", 1),
+            ("dropped(task)", 1),
+            ("dropped(wire)", 1),
+            ("error_route(task)", 1),
+            ("filtered", 1),
+            ("sink", 1),
+            ("topic", 1),
+        ]
+    );
+    assert_eq!(status.ledger.ended.len(), 16, "the closed list is there as a whole");
+    assert_eq!((status.ledger.registered, status.ledger.skipped), (8, 1));
+    let errors: Vec<(&str, u64)> = (status.nodes.iter())
+        .flat_map(|node| &node.errors)
+        .map(|(kind, rows)| (kind.as_str(), *rows))
+        .collect();
+    assert_eq!(errors.iter().map(|(_, rows)| rows).sum::<u64>(), 4, "{errors:?}");
+    running.stop();
+}
+
+#[test]
+fn what_clients_say_of_a_broken_partition_is_a_stall_of_that_partition_only() {
+    let broker = wide_broker(2, &["out"]);
+    let bad = kafka_error(Kind::Other, "_BAD_MSG");
+    broker.faults().fail_partition(loom_kafka::memory::Call::Take, in0(), When::always(), bad);
+    for n in 0..20 {
+        broker.produce("in", 0, Record::value("x"));
+        broker.produce("in", 1, Record::value(n.to_string()));
+    }
+    let began = Instant::now();
+    let (running, board) = watched(&flow("", "process: [ { into_topic: out } ]\n"), &broker);
+    running.until_committed_at(&place("in", 1), 20);
+    let status = until(&board, "a stalled partition", |status| {
+        status.partitions.first().is_some_and(|partition| partition.stalled.is_some())
+    });
+    assert!(began.elapsed() < Duration::from_secs(11), "within ten seconds, and not {:?}", began.elapsed());
+    let partition = &status.partitions[0];
+    let stalled = partition.stalled.as_ref().expect("it was just seen");
+    assert_eq!((stalled.offset, partition.position, partition.end), (0, 0, Some(20)));
+    assert!(stalled.cause.contains("_BAD_MSG"), "{stalled:?}");
+    assert_eq!(status.reasons.len(), 1);
+    assert!(status.reasons[0].text.starts_with("in/0 is stalled at offset 0"), "{:?}", status.reasons);
+    assert_eq!(status.partitions[1].stalled, None);
+    broker.faults().clear();
+    running.until_committed_at(&in0(), 20);
+    until(&board, "it goes on", |status| status.ready);
+    assert_eq!(running.stop().failures, []);
+    assert_eq!(payloads(&broker, "out").len(), 40, "nothing was taken for a gap");
+}
+
+#[test]
+fn a_client_that_gives_nothing_is_a_stall_though_it_says_nothing() {
+    let broker = broker(&["out"]);
+    produce(&broker, &["a"]);
+    let (running, board) = watched(&flow("", "process: [ { into_topic: out } ]\n"), &broker);
+    running.until_committed(1);
+    broker.faults().silence(&in0(), true);
+    produce(&broker, &["b"]);
+    let status = until(&board, "a stalled partition", |status| status.partitions[0].stalled.is_some());
+    let stalled = status.partitions[0].stalled.as_ref().expect("it was just seen");
+    assert_eq!(stalled.offset, 1);
+    assert!(stalled.cause.contains("reach to offset 2"), "{stalled:?}");
+    broker.faults().silence(&in0(), false);
+    running.until_committed(2);
+    until(&board, "it goes on", |status| status.ready);
+    assert_eq!(running.stop().failures, []);
+}
