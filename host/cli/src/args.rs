@@ -5,6 +5,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::admin::Address;
+use crate::show::why::PartitionName;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// More workers than this are a typing mistake, not a machine.
@@ -36,6 +38,7 @@ committed, status 0. A second one ends the process at once.
 Examples:
   loom-host run flow.yaml
   loom-host run flow.yaml -w 4
+  loom-host run flow.yaml --admin 0.0.0.0:7878
   KAFKA_BROKERS=kafka:9092 LOOM_LOG=debug loom-host run flow.yaml";
 
 const DEV_HELP: &str = "\
@@ -47,6 +50,25 @@ Examples:
   head -3 orders.jsonl | loom-host dev flow.yaml --input -
   echo '{\"key\":\"c-1\",\"payload\":{\"total\":12}}' | loom-host dev flow.yaml --input - --envelope
   loom-host dev flow.yaml --input orders.jsonl --partitions 4 -w 2 > outputs.jsonl";
+
+const STATUS_HELP: &str = "\
+The flow is asked over HTTP, at its admin server: at --url, at the address in LOOM_ADMIN, or at the one that its file in \
+the user's runtime folder names. FLOW is its name, or its YAML file; it may be left out where one flow runs.
+
+Examples:
+  loom-host status
+  loom-host status orders --watch
+  loom-host status flow.yaml
+  loom-host status --url http://10.0.0.7:7878 --format json | jq .partitions";
+
+const WHY_HELP: &str = "\
+An offset is committed when every record below it is resolved. This names the oldest one that is not: where it is, since \
+when, at which attempt, in which plugin, and what would release it.
+
+Examples:
+  loom-host why orders.in/3
+  loom-host why orders.in/0 orders.in/1 --flow orders
+  loom-host why orders.in/3 --url http://10.0.0.7:7878 --format json";
 
 const CHECK_HELP: &str = "\
 Prints every problem at once, with its place and what to do. Status 0 when there are none, or warnings only; 1 otherwise.
@@ -87,6 +109,12 @@ pub enum Verb {
     /// Say all that is wrong with a flow
     #[command(after_help = CHECK_HELP)]
     Check(CheckArgs),
+    /// Show how a running flow stands
+    #[command(after_help = STATUS_HELP)]
+    Status(StatusArgs),
+    /// Say which record holds a partition's offset, and what would release it
+    #[command(after_help = WHY_HELP)]
+    Why(WhyArgs),
     /// Look at plugins
     #[command(after_help = PLUGIN_HELP, subcommand_required = true, arg_required_else_help = true)]
     #[command(disable_help_subcommand = true)]
@@ -110,6 +138,10 @@ pub struct RunArgs {
     pub flow: PathBuf,
     #[command(flatten)]
     pub process: ProcessArgs,
+    /// Where the admin server listens: an address with a port, a port alone, or `off` [default: 127.0.0.1:7878, or a free
+    /// port where that is taken]
+    #[arg(long, value_name = "ADDR|off", value_parser = Address::parse)]
+    pub admin: Option<Address>,
 }
 
 /// What both ways of running a flow take.
@@ -144,6 +176,41 @@ pub struct DevArgs {
     pub timeout: Duration,
     #[command(flatten)]
     pub process: ProcessArgs,
+    /// Let the run be looked at, as `run` does: an address with a port, a port alone, or `off`
+    #[arg(long, value_name = "ADDR|off", value_parser = Address::parse, default_value = "off")]
+    pub admin: Address,
+}
+
+#[derive(Args, Debug)]
+pub struct StatusArgs {
+    /// The flow: its name, or its file
+    #[arg(value_name = "FLOW")]
+    pub flow: Option<String>,
+    /// Its admin server
+    #[arg(long, value_name = "URL")]
+    pub url: Option<String>,
+    /// Keep it on screen, until it is interrupted
+    #[arg(long)]
+    pub watch: bool,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = Format::Human)]
+    pub format: Format,
+}
+
+#[derive(Args, Debug)]
+pub struct WhyArgs {
+    /// Partitions
+    #[arg(value_name = "TOPIC/PARTITION", required = true)]
+    pub partitions: Vec<PartitionName>,
+    /// The flow: its name, or its file
+    #[arg(long, value_name = "FLOW")]
+    pub flow: Option<String>,
+    /// Its admin server
+    #[arg(long, value_name = "URL")]
+    pub url: Option<String>,
+    /// How to print it
+    #[arg(long, value_enum, default_value_t = Format::Human)]
+    pub format: Format,
 }
 
 #[derive(Args, Debug)]
@@ -169,12 +236,12 @@ pub struct InspectArgs {
     pub files: Vec<PathBuf>,
 }
 
-/// How problems are printed.
+/// How answers are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people, with the lines of the file
+    /// For people
     Human,
-    /// One JSON object on standard output
+    /// JSON on standard output
     Json,
 }
 

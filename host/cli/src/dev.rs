@@ -16,7 +16,7 @@ use loom_flow::plan::OffsetReset;
 use loom_flow::{Mode, Plan};
 use loom_kafka::Broker;
 use loom_kafka::memory::{MemoryBroker, system_clock};
-use loom_runtime::{End, Options, Stop, assemble, consumer_settings};
+use loom_runtime::{Board, End, Options, Stop, assemble, consumer_settings};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -51,6 +51,9 @@ fn try_dev(args: &DevArgs) -> Result<Status, Refusal> {
     plan.consumer.auto_offset_reset = OffsetReset::Earliest;
     let stop = Stop::new();
     let signals = Signals::listen(Status::Signal).map_err(start::no_signals)?;
+    let board = Board::new();
+    board.names(&plan.name, &plan.consumer.group_id);
+    let admin = start::admin(&args.admin, &plan.name, &board)?;
     let plugins = start::plugin_host(&args.process)?;
     let input = open(args, &plan)?;
 
@@ -69,7 +72,7 @@ fn try_dev(args: &DevArgs) -> Result<Status, Refusal> {
     let options = Options {
         workers: usize::from(args.process.workers_per_process),
         end: End::AtEndOfInput { timeout: args.timeout },
-        board: None,
+        board: admin.is_some().then_some(board),
     };
     let assembled = assemble(Arc::new(plan), client, &plugins, options, &stop).map_err(Refusal::Assembly)?;
     let outcome = start::run_until_stopped(assembled, &stop, &signals);

@@ -3,6 +3,7 @@
 //! Invariants: standard output holds what a command was asked for and nothing else; everything else goes to standard
 //! error; every way out of the process has a status of [`status::Status`].
 
+mod admin;
 mod answers;
 mod args;
 mod check;
@@ -14,6 +15,7 @@ mod logs;
 mod panics;
 mod report;
 mod run;
+mod show;
 mod signals;
 mod start;
 mod status;
@@ -37,6 +39,8 @@ fn main() -> ExitCode {
         Verb::Run(args) => run::run(&args),
         Verb::Dev(args) => dev::dev(&args),
         Verb::Check(args) => check::check(&args),
+        Verb::Status(args) => show::status::status(&args),
+        Verb::Why(args) => show::why::why(&args),
         Verb::Plugin { verb: PluginVerb::Inspect(args) } => inspect::inspect(&args),
     }
     .into()

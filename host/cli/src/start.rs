@@ -7,8 +7,9 @@ use std::path::Path;
 use loom_flow::{CompileOptions, Mode, Plan, compile};
 use loom_kafka::KafkaError;
 use loom_plugin::{CacheDir, HostError, HostOptions, PluginHost};
-use loom_runtime::{Assembled, AssemblyError, Outcome, Stop};
+use loom_runtime::{Assembled, AssemblyError, Board, Outcome, Stop};
 
+use crate::admin::{Address, Admin};
 use crate::answers::{ClientKeys, PluginFiles, ProcessEnvironment};
 use crate::args::ProcessArgs;
 use crate::report;
@@ -72,6 +73,14 @@ pub fn plugin_host(args: &ProcessArgs) -> Result<PluginHost, Refusal> {
     let cache_dir = args.cache_dir.clone().map_or(CacheDir::Default, CacheDir::At);
     PluginHost::new(HostOptions { cache_dir })
         .map_err(|error: HostError| Refusal::Other(Status::Failed, error.to_string()))
+}
+
+/// The server that lets the flow be looked at, where it is wanted; it ends with what is returned.
+///
+/// # Errors
+/// It cannot listen where it should.
+pub fn admin(address: &Address, flow: &str, board: &Board) -> Result<Option<Admin>, Refusal> {
+    Admin::start(address, flow, board.clone()).map_err(|message| Refusal::Other(Status::Failed, message))
 }
 
 /// The system takes no signal handlers from us.

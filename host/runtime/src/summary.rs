@@ -106,7 +106,9 @@ impl Outcome {
     }
 
     pub(crate) fn merge(&mut self, other: Outcome) {
-        self.failures.extend(other.failures);
+        let new = other.failures.into_iter().filter(|failure| !self.failures.contains(failure));
+        let new: Vec<Failure> = new.collect();
+        self.failures.extend(new);
         self.summary.ledger.add(&other.summary.ledger);
         self.summary.counters.add(&other.summary.counters);
         self.summary.held.extend(other.summary.held);

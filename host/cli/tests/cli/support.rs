@@ -78,6 +78,8 @@ impl Folder {
         command.env_remove("LOOM_LOG").env_remove("NO_COLOR").env("RUST_BACKTRACE", "0");
         // Compiled code of tests stays out of the user's own cache, and is shared among them.
         command.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
+        // Files of running flows are found in the test's own folder only.
+        command.env("XDG_RUNTIME_DIR", self.path()).env_remove("LOOM_ADMIN");
         command
     }
 

@@ -58,7 +58,7 @@ pub fn assemble(
     let loaded = plugins::load(&plan, plugins)?;
     if let Some(board) = &options.board {
         board.names(&plan.name, &plan.consumer.group_id);
-        let plugins = plan.plugins.iter().zip(&loaded).map(|(plan, plugin)| PluginStatus {
+        let plugins = plan.plugins.iter().zip(&loaded.0).map(|(plan, plugin)| PluginStatus {
             name: plugin.name().to_owned(),
             file: plan.component.display().to_string(),
             digest: plugin.digest().to_owned(),

@@ -127,7 +127,11 @@ pub(crate) struct Flow {
 impl Shared {
     /// Stops the flow, with the reason.
     pub(crate) fn fail(&mut self, message: impl Into<String>) {
-        self.failures.push(Failure::new(message));
+        let failure = Failure::new(message);
+        // What stops several partitions at once is told once.
+        if !self.failures.contains(&failure) {
+            self.failures.push(failure);
+        }
     }
 
     /// Stops the flow because of a record; the first one is named, all are logged.

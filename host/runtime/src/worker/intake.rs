@@ -153,6 +153,8 @@ impl Worker {
                 Kind::Transient | Kind::Coordinator | Kind::Other => {
                     self.trouble(index, &error, "the partition cannot be read at the moment");
                 }
+                // An input that is no Kafka topic ends for all of its partitions at once, and names its own place.
+                Kind::Configuration => self.flow.shared.fail(format!("{}; the flow stops", error.message)),
                 _ => {
                     let name = &self.partitions[index].name;
                     let message = format!("{name} cannot be read: {error}; the flow stops");

@@ -9,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use loom_kafka::memory::{Record, partition_of_key};
 use serde::Deserialize;
+use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 /// A topic that records can go to.
@@ -98,7 +99,7 @@ impl Lines {
             return Err("the line is empty; with --envelope each line is an object".to_owned());
         }
         let Envelope { topic, partition, key, headers, timestamp_ms, payload } =
-            serde_json::from_str(text).map_err(|error| format!("no envelope: {}", in_line(&error)))?;
+            serde_json::from_str(text).map_err(|error| format!("no envelope: {}", plainly(&error)))?;
         let topic = self.topic(topic.as_deref())?;
         if let Some(partition) = partition {
             self.check_partition(topic, partition)?;
@@ -148,6 +149,9 @@ impl Lines {
     }
 }
 
+/// The fields of an envelope.
+const FIELDS: [&str; 6] = ["topic", "partition", "key", "headers", "timestamp_ms", "payload"];
+
 const BASE64: &str = "`{\"base64\": \"…\"}`";
 
 /// The bytes that a value of an envelope stands for.
@@ -166,7 +170,7 @@ fn bytes(what: &str, value: Option<&RawValue>) -> Result<Option<Vec<u8>>, String
 }
 
 fn string(what: &str, text: &str) -> Result<String, String> {
-    serde_json::from_str(text).map_err(|error| format!("{what} is no string: {}", in_line(&error)))
+    serde_json::from_str(text).map_err(|error| format!("{what} is no string: {}", plainly(&error)))
 }
 
 fn decoded(what: &str, text: &str) -> Result<Vec<u8>, String> {
@@ -194,14 +198,59 @@ fn compact(text: &str) -> Vec<u8> {
     out
 }
 
-/// A JSON error with its column; the line is the input's, which the parser does not know.
-fn in_line(error: &serde_json::Error) -> String {
+/// A JSON error in plain words, with its column; the line is the input's, which the parser does not know.
+fn plainly(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let what = text.split(" at line ").next().unwrap_or(&text);
+    let plain = match error.classify() {
+        Category::Eof => "the JSON ends too early".to_owned(),
+        Category::Syntax | Category::Io => "it is not JSON".to_owned(),
+        Category::Data => of_data(what),
+    };
     match error.column() {
-        0 => what.to_owned(),
-        column => format!("{what} (column {column})"),
+        0 => plain,
+        column => format!("{plain} (column {column})"),
     }
+}
+
+/// What is wrong with JSON that is well formed.
+fn of_data(what: &str) -> String {
+    let quoted = |text: &str| text.split('`').nth(1).unwrap_or_default().to_owned();
+    if what.starts_with("unknown field") {
+        let field = quoted(what);
+        let near = FIELDS.iter().map(|known| (strsim::jaro_winkler(&field, known), known));
+        let near = near.filter(|(similar, _)| *similar > 0.8).max_by(|one, two| one.0.total_cmp(&two.0));
+        return match near {
+            Some((_, near)) => format!("there is no field `{field}`; did you mean `{near}`?"),
+            None => format!("there is no field `{field}`; there are {}", FIELDS.join(", ")),
+        };
+    }
+    if what.starts_with("missing field") {
+        return format!("the field `{}` is missing", quoted(what));
+    }
+    if what.starts_with("duplicate field") {
+        return format!("the field `{}` is there twice", quoted(what));
+    }
+    let Some((found, wanted)) = what
+        .strip_prefix("invalid ")
+        .and_then(|rest| rest.split_once(": "))
+        .and_then(|(_, rest)| rest.split_once(", expected "))
+    else {
+        return what.to_owned();
+    };
+    let wanted = match wanted {
+        "a sequence" => "a list",
+        "a tuple of size 2" => "a pair `[name, value]`",
+        "i32" | "i64" => "a whole number",
+        wanted if wanted.starts_with("struct ") => "an object",
+        wanted => wanted,
+    };
+    let found = match found {
+        "map" => "an object",
+        "sequence" => "a list",
+        found => found,
+    };
+    format!("{wanted} is expected here, not {found}")
 }
 
 fn now_ms() -> i64 {
@@ -281,21 +330,23 @@ mod tests {
     fn a_wrong_line_says_what_is_wrong() {
         for (line, what) in [
             ("", "the line is empty"),
-            ("nonsense", "no envelope: expected ident (column 2)"),
-            ("[1]", "no envelope"),
-            (r#"{"payload":1"#, "no envelope: EOF while parsing an object (column 12)"),
-            (r#"{"paylod":1}"#, "unknown field `paylod`, expected one of `topic`"),
-            (r#"{"key":"k"}"#, "missing field `payload`"),
-            (r#"{"payload":1,"payload":2}"#, "duplicate field `payload`"),
-            (r#"{"payload":1,"headers":{"a":"b"}}"#, "expected a sequence"),
-            (r#"{"payload":1,"headers":[["a"]]}"#, "expected a tuple of size 2"),
+            ("nonsense", "no envelope: it is not JSON (column 2)"),
+            ("7", "no envelope: an object is expected here, not integer `7`"),
+            (r#"{"payload":1"#, "no envelope: the JSON ends too early (column 12)"),
+            (r#"{"paylod":1}"#, "there is no field `paylod`; did you mean `payload`?"),
+            (r#"{"colour":1}"#, "there is no field `colour`; there are topic, partition"),
+            (r#"{"key":"k"}"#, "the field `payload` is missing"),
+            (r#"{"payload":1,"payload":2}"#, "the field `payload` is there twice"),
+            (r#"{"payload":1,"headers":{"a":"b"}}"#, "a list is expected here, not an object"),
+            (r#"{"payload":1,"headers":[["a"]]}"#, "a pair `[name, value]` is expected here"),
             (
                 r#"{"payload":1,"topic":"inn"}"#,
                 "the flow does not read a topic `inn`; it reads `in`, `other`",
             ),
             (r#"{"payload":1,"partition":4}"#, "there is no partition 4: `in` has 0 to 3"),
             (r#"{"payload":1,"partition":-1}"#, "there is no partition -1"),
-            (r#"{"payload":1,"partition":5000000000}"#, "no envelope"),
+            (r#"{"payload":1,"partition":5000000000}"#, "a whole number is expected here, not integer `5000000000`"),
+            (r#"{"payload":1,"partition":"1"}"#, "a whole number is expected here, not string \"1\""),
             (r#"{"payload":{"base64":"%"}}"#, "payload is not base64"),
             (r#"{"key":{"base64":7},"payload":1}"#, "key: `base64` takes a string"),
             (r#"{"payload":"\ud800"}"#, "payload is no string"),

@@ -1,0 +1,267 @@
+//! The status document as Prometheus text: base units, counters end in `_total`, labels are flow, topic, partition, node,
+//! plugin, and the closed lists `ending` and `kind`.
+//!
+//! `loom_records_consumed_total` = `loom_records_registered_total` + `loom_records_skipped_total`, per partition.
+
+use std::fmt;
+
+use loom_runtime::FlowStatus;
+use loom_runtime::status::PartitionStatus;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, prometheus_text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+
+/// The `Content-Type` of the text.
+pub const CONTENT_TYPE: &str = prometheus_text::CONTENT_TYPE;
+
+/// The text of one scrape.
+pub fn text(status: &FlowStatus) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Scrape(status.clone())));
+    let mut text = String::new();
+    // Memory takes every byte, and the encoder fails at nothing else.
+    let _ = prometheus_text::encode(&mut text, &registry);
+    text
+}
+
+/// One moment's numbers.
+#[derive(Debug)]
+struct Scrape(FlowStatus);
+
+type Labels = Vec<(&'static str, String)>;
+
+impl Collector for Scrape {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut out = Out { encoder, flow: self.0.flow.clone() };
+        self.process(&mut out)?;
+        self.partitions(&mut out)?;
+        self.nodes(&mut out)?;
+        self.outputs(&mut out)
+    }
+}
+
+impl Scrape {
+    fn process(&self, out: &mut Out<'_>) -> fmt::Result {
+        let Scrape(status) = self;
+        let one = |value| [(Labels::new(), value)];
+        out.gauge("loom_ready", "Whether the flow does its work", one(f64::from(u8::from(status.ready))))?;
+        out.gauge("loom_uptime_seconds", "Time since the process began", one(seconds(status.uptime_ms)))?;
+        let plugins = status.plugins.iter().map(|plugin| {
+            (vec![("plugin", plugin.name.clone()), ("digest", plugin.digest.clone())], 1.0)
+        });
+        out.gauge("loom_plugin_info", "Plugins, with the SHA-256 of their files", plugins)?;
+        out.counter("loom_poll_cycles", "Poll cycles that took a record", [(Labels::new(), status.cycles)])?;
+        out.counter("loom_restarts", "Restarts in place", [(Labels::new(), status.restarts)])?;
+        let commits = &status.commits;
+        out.counter("loom_commits", "Commit requests sent", [(Labels::new(), commits.requests)])?;
+        out.counter(
+            "loom_commit_failures",
+            "Partitions whose commit failed, each time",
+            [(Labels::new(), commits.failures)],
+        )?;
+        let failing = commits.failing_ms.unwrap_or_default();
+        out.gauge(
+            "loom_commits_failing_seconds",
+            "How long commits have failed without a success",
+            one(seconds(failing)),
+        )
+    }
+
+    fn partitions(&self, out: &mut Out<'_>) -> fmt::Result {
+        let each = || self.0.partitions.iter().map(|partition| (labels(partition), partition));
+        let ledger = |count: fn(&PartitionStatus) -> u64| each().map(move |(labels, one)| (labels, count(one)));
+        out.counter(
+            "loom_records_consumed",
+            "Records and tombstones that were read",
+            ledger(|one| one.ledger.registered + one.ledger.skipped),
+        )?;
+        out.counter(
+            "loom_records_registered",
+            "Records that entered the flow",
+            ledger(|one| one.ledger.registered),
+        )?;
+        out.counter("loom_records_skipped", "Tombstones that were skipped", ledger(|one| one.ledger.skipped))?;
+        out.counter("loom_records_resolved", "Records that are done", ledger(|one| one.ledger.resolved))?;
+        out.counter("loom_tokens_minted", "Tokens minted", ledger(|one| one.ledger.minted))?;
+        out.counter("loom_tokens_consumed", "Tokens split or grouped", ledger(|one| one.ledger.consumed))?;
+        let ended = each().flat_map(|(labels, one)| {
+            one.ledger.ended.iter().map(move |(ending, rows)| {
+                let mut labels = labels.clone();
+                labels.push(("ending", ending.clone()));
+                (labels, *rows)
+            })
+        });
+        out.counter("loom_rows_ended", "Rows by how they ended", ended)?;
+
+        let gauge = |value: fn(&PartitionStatus) -> Option<f64>| {
+            each().filter_map(move |(labels, one)| Some((labels, value(one)?)))
+        };
+        out.gauge(
+            "loom_records_outstanding",
+            "Records that are read and not done",
+            gauge(|one| Some(one.ledger.outstanding as f64)),
+        )?;
+        out.gauge("loom_outstanding_bytes", "Their bytes", gauge(|one| Some(one.outstanding_bytes as f64)))?;
+        out.gauge("loom_tokens_live", "Tokens in the flow", gauge(|one| Some(one.ledger.live as f64)))?;
+        out.gauge(
+            "loom_partition_position_offset",
+            "The next offset to read",
+            gauge(|one| Some(one.position as f64)),
+        )?;
+        out.gauge(
+            "loom_partition_committed_offset",
+            "The committed offset",
+            gauge(|one| one.committed.map(|offset| offset as f64)),
+        )?;
+        out.gauge(
+            "loom_partition_end_offset",
+            "The offset after the last record",
+            gauge(|one| one.end.map(|offset| offset as f64)),
+        )?;
+        out.gauge(
+            "loom_partition_lag_records",
+            "The end less the committed offset",
+            gauge(|one| one.lag.map(|lag| lag as f64)),
+        )?;
+        out.gauge(
+            "loom_partition_oldest_seconds",
+            "How long ago the oldest unresolved record was read; 0 when there is none",
+            gauge(|one| Some(one.oldest.as_ref().map_or(0.0, |oldest| seconds(oldest.age_ms)))),
+        )?;
+        out.gauge(
+            "loom_partition_stalled",
+            "Whether there is data and no progress",
+            gauge(|one| Some(f64::from(u8::from(one.stalled.is_some())))),
+        )
+    }
+
+    fn nodes(&self, out: &mut Out<'_>) -> fmt::Result {
+        let each = || {
+            self.0.nodes.iter().map(|node| {
+                let mut labels = vec![("node", node.node.clone())];
+                labels.extend(node.plugin.as_ref().map(|plugin| ("plugin", plugin.name.clone())));
+                (labels, node)
+            })
+        };
+        out.counter("loom_node_rows", "Rows that came to a node", each().map(|(labels, node)| (labels, node.rows)))?;
+        let errors = each().flat_map(|(labels, node)| {
+            node.errors.iter().map(move |(kind, rows)| {
+                let mut labels = labels.clone();
+                labels.push(("kind", kind.clone()));
+                (labels, *rows)
+            })
+        });
+        out.counter("loom_node_errors", "Rows that failed at a node, routed or not", errors)?;
+        let plugins = || each().filter(|(_, node)| node.plugin.is_some());
+        out.counter(
+            "loom_node_retries",
+            "Rows that are to be tried again, each time",
+            plugins().map(|(labels, node)| (labels, node.retries)),
+        )?;
+        out.gauge(
+            "loom_node_waiting_rows",
+            "Rows that wait at a node",
+            plugins().map(|(labels, node)| (labels, node.waiting as f64)),
+        )?;
+        let breakers = each().filter_map(|(labels, node)| Some((labels, f64::from(node.breaker?.open))));
+        out.gauge("loom_node_breaker_open", "Workers on which the node's breaker is open", breakers)?;
+        let sinks = || each().filter_map(|(labels, node)| Some((labels, node.sink?)));
+        out.gauge(
+            "loom_sink_open_rows",
+            "Rows that a sink has and has not completed",
+            sinks().map(|(labels, sink)| (labels, sink.open as f64)),
+        )?;
+        out.counter(
+            "loom_sink_flushes",
+            "Flushes that succeeded",
+            sinks().map(|(labels, sink)| (labels, sink.flushes)),
+        )?;
+        out.counter(
+            "loom_sink_violations",
+            "Tokens that a sink spoke of and that were not open",
+            sinks().map(|(labels, sink)| (labels, sink.violations)),
+        )
+    }
+
+    fn outputs(&self, out: &mut Out<'_>) -> fmt::Result {
+        let each = || self.0.outputs.iter().map(|output| (vec![("topic", output.topic.clone())], output));
+        out.counter(
+            "loom_output_rows",
+            "Rows that a topic acknowledged",
+            each().map(|(labels, output)| (labels, output.acknowledged)),
+        )?;
+        out.counter(
+            "loom_output_refused_rows",
+            "Rows that a topic refused",
+            each().map(|(labels, output)| (labels, output.refused)),
+        )?;
+        out.gauge(
+            "loom_output_pending_rows",
+            "Rows that wait for room in the client's queue",
+            each().map(|(labels, output)| (labels, output.pending as f64)),
+        )?;
+        out.gauge(
+            "loom_output_in_flight_rows",
+            "Rows sent and not acknowledged",
+            each().map(|(labels, output)| (labels, output.in_flight as f64)),
+        )?;
+        out.gauge(
+            "loom_output_waiting_seconds",
+            "How long rows have waited without one acknowledgement, from ten seconds on",
+            each().map(|(labels, output)| (labels, seconds(output.waiting_ms.unwrap_or_default()))),
+        )
+    }
+}
+
+/// What is written, each with the flow's name.
+struct Out<'a> {
+    encoder: DescriptorEncoder<'a>,
+    flow: String,
+}
+
+impl Out<'_> {
+    fn counter(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl IntoIterator<Item = (Labels, u64)>,
+    ) -> fmt::Result {
+        let mut metric = self.encoder.encode_descriptor(name, &sentence(help), None, MetricType::Counter)?;
+        for (labels, value) in values {
+            let labels = with_flow(&self.flow, labels);
+            metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&value, None)?;
+        }
+        Ok(())
+    }
+
+    fn gauge(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl IntoIterator<Item = (Labels, f64)>,
+    ) -> fmt::Result {
+        let mut metric = self.encoder.encode_descriptor(name, &sentence(help), None, MetricType::Gauge)?;
+        for (labels, value) in values {
+            let labels = with_flow(&self.flow, labels);
+            metric.encode_family(&labels)?.encode_gauge(&value)?;
+        }
+        Ok(())
+    }
+}
+
+fn sentence(help: &str) -> String {
+    format!("{help}.")
+}
+
+fn with_flow(flow: &str, labels: Labels) -> Labels {
+    std::iter::once(("flow", flow.to_owned())).chain(labels).collect()
+}
+
+fn labels(partition: &PartitionStatus) -> Labels {
+    vec![("topic", partition.topic.clone()), ("partition", partition.partition.to_string())]
+}
+
+fn seconds(ms: u64) -> f64 {
+    ms as f64 / 1000.0
+}

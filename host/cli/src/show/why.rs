@@ -1,0 +1,154 @@
+//! `why`: which record holds a partition's watermark, where it is, since when, and what would release it.
+
+use std::fmt::Write as _;
+use std::str::FromStr;
+
+use loom_runtime::FlowStatus;
+use loom_runtime::status::{Intake, PartitionStatus, long};
+
+use super::status::short;
+use super::table::{count, number};
+use super::{print, tell};
+use crate::admin::client::{self, Unanswered};
+use crate::args::{Format, WhyArgs};
+use crate::status::Status;
+
+/// A partition, as people write it: `TOPIC/PARTITION`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionName {
+    pub topic: String,
+    pub partition: i32,
+}
+
+impl FromStr for PartitionName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "write TOPIC/PARTITION, such as orders.in/3".to_owned();
+        let (topic, partition) = text.rsplit_once('/').ok_or_else(wrong)?;
+        let partition = partition.parse().ok().filter(|number| *number >= 0).ok_or_else(wrong)?;
+        if topic.is_empty() {
+            return Err(wrong());
+        }
+        Ok(PartitionName { topic: topic.to_owned(), partition })
+    }
+}
+
+/// Prints why each of these partitions' offsets stand where they do.
+pub fn why(args: &WhyArgs) -> Status {
+    let asked = client::find(args.flow.as_deref(), args.url.as_deref()).and_then(|url| client::status(&url));
+    let found = asked.and_then(|(document, _)| {
+        let partitions = args.partitions.iter().map(|name| find(&document, name).cloned());
+        partitions.collect::<Result<Vec<_>, _>>()
+    });
+    let found = match found {
+        Ok(found) => found,
+        Err(unanswered) => return tell(&unanswered),
+    };
+    match args.format {
+        Format::Human => print(&found.iter().map(human).collect::<Vec<_>>().join("\n")),
+        Format::Json => match serde_json::to_string(&found) {
+            Ok(json) => print(&(json + "\n")),
+            Err(error) => tell(&Unanswered { status: Status::Failed, message: error.to_string() }),
+        },
+    }
+}
+
+fn find<'a>(status: &'a FlowStatus, name: &PartitionName) -> Result<&'a PartitionStatus, Unanswered> {
+    let is_it = |partition: &&PartitionStatus| {
+        partition.topic == name.topic && partition.partition == name.partition
+    };
+    status.partitions.iter().find(is_it).ok_or_else(|| {
+        let mut topics: Vec<(&str, usize)> = Vec::new();
+        for partition in &status.partitions {
+            match topics.last_mut().filter(|(topic, _)| *topic == partition.topic) {
+                Some((_, partitions)) => *partitions += 1,
+                None => topics.push((&partition.topic, 1)),
+            }
+        }
+        let list: Vec<String> = topics
+            .iter()
+            .map(|(topic, partitions)| {
+                let word = if *partitions == 1 { "partition" } else { "partitions" };
+                format!("{topic} ({partitions} {word})")
+            })
+            .collect();
+        let reads = if list.is_empty() { "nothing yet".to_owned() } else { list.join(", ") };
+        Unanswered {
+            status: Status::Usage,
+            message: format!("{} does not read {}/{} in this process; it reads {reads}", status.flow, name.topic, name.partition),
+        }
+    })
+}
+
+/// For people.
+fn human(partition: &PartitionStatus) -> String {
+    let place = format!("{}/{}", partition.topic, partition.partition);
+    let mut out = String::new();
+    if let Some(stalled) = &partition.stalled {
+        let since = long(stalled.for_ms);
+        let _ = writeln!(out, "{place} is stalled at offset {} for {since}: {}", stalled.offset, stalled.cause);
+    }
+    match &partition.oldest {
+        None => {
+            let upto = number(partition.position);
+            let _ = writeln!(out, "{place}: nothing holds the watermark; every record below {upto} is resolved");
+        }
+        Some(oldest) => {
+            let _ = writeln!(
+                out,
+                "{place}: offset {} holds the watermark; it was read {} ago",
+                oldest.offset,
+                long(oldest.age_ms)
+            );
+            for place in &oldest.places {
+                let plugin = place.plugin.as_ref().map_or_else(String::new, |plugin| {
+                    format!(" (plugin {}, sha256 {})", plugin.name, short(&plugin.digest))
+                });
+                let rows = if place.rows == 1 { String::new() } else { format!("{} rows ", count(place.rows)) };
+                let _ = writeln!(out, "  {rows}at {}{plugin}, attempt {}", place.node, place.attempt);
+                let _ = writeln!(out, "  what releases it: {}", place.release);
+            }
+            if oldest.places.is_empty() {
+                let _ = writeln!(out, "  it is being processed at this moment");
+            }
+        }
+    }
+    let committed = partition.committed.map_or_else(|| "nothing is committed".to_owned(), |offset| {
+        format!("committed {}", number(offset))
+    });
+    let lag = partition.lag.map_or_else(String::new, |lag| format!(", lag {}", number(lag)));
+    let _ = writeln!(
+        out,
+        "  {committed}, position {}{lag}; {} open records; {}",
+        number(partition.position),
+        count(partition.outstanding_records),
+        intake(partition.intake)
+    );
+    out
+}
+
+fn intake(intake: Intake) -> &'static str {
+    match intake {
+        Intake::Open => "it is read as records come",
+        Intake::AtEnd => "it was read to its end",
+        Intake::Held => "nothing more is read from it while rows of it wait",
+        Intake::Bounded => "nothing more is read from it: so much of it is open as `runtime.max_outstanding` allows",
+        Intake::Starting => "nothing is read from it before its first offset is committed",
+        Intake::Closed => "nothing more is read: the flow stops",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PartitionName;
+
+    #[test]
+    fn a_partition_is_a_topic_and_a_number() {
+        let name = |topic: &str, partition| Ok(PartitionName { topic: topic.to_owned(), partition });
+        assert_eq!("orders.in/3".parse(), name("orders.in", 3));
+        for wrong in ["orders.in", "orders.in/", "/3", "orders.in/-1", "orders.in/x", ""] {
+            assert!(wrong.parse::<PartitionName>().is_err_and(|why| why.contains("orders.in/3")), "{wrong}");
+        }
+    }
+}
