@@ -30,7 +30,11 @@ fn try_run(args: &RunArgs) -> Result<Status, Refusal> {
     let plugins = start::plugin_host(&args.process)?;
     let broker = KafkaBroker::new(consumer_settings(&plan)).map_err(|error| start::no_client(&error))?;
     let broker: Arc<dyn Broker> = Arc::new(broker);
-    let options = Options { workers: usize::from(args.process.workers_per_process), end: End::Never, board: Some(board) };
+    let options = Options {
+        workers: usize::from(args.process.workers_per_process),
+        end: End::Never,
+        board: Some(board),
+    };
     let assembled = assemble(plan, broker, &plugins, options, &stop).map_err(Refusal::Assembly)?;
     let outcome = start::run_until_stopped(assembled, &stop, &signals);
     outcome.summary.log();

@@ -166,10 +166,12 @@ impl Outputs {
 
     /// How each output stands.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (OutputId, Counts)> {
-        self.table.entries.iter().zip(&self.counts).zip(&self.pending).map(|(((output, _), counts), queue)| {
-            let pending = queue.iter().map(|entry| entry.tokens.len() as u64).sum();
-            (*output, Counts { pending, ..*counts })
-        })
+        self.table.entries.iter().zip(&self.counts).zip(&self.pending).map(
+            |(((output, _), counts), queue)| {
+                let pending = queue.iter().map(|entry| entry.tokens.len() as u64).sum();
+                (*output, Counts { pending, ..*counts })
+            },
+        )
     }
 
     /// Every row that waits for room in a client's queue.

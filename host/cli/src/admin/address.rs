@@ -73,7 +73,10 @@ mod tests {
         assert_eq!(Address::parse("0.0.0.0:7878"), Ok(at("0.0.0.0:7878")));
         assert_eq!(Address::parse("[::1]:7878"), Ok(at("[::1]:7878")));
         for wrong in ["", "on", "127.0.0.1", "host:1", "70000"] {
-            assert!(Address::parse(wrong).is_err_and(|message| message.contains("127.0.0.1:7878")), "{wrong}");
+            assert!(
+                Address::parse(wrong).is_err_and(|message| message.contains("127.0.0.1:7878")),
+                "{wrong}"
+            );
         }
     }
 

@@ -82,7 +82,8 @@ fn choose(running: Vec<Running>, name: Option<&str>) -> Result<String, Unanswere
                 .iter()
                 .map(|running| format!("{} (process {}) at {}", running.flow, running.pid, running.url))
                 .collect();
-            let hint = if name.is_some() { "say which with --url" } else { "name one, or say which with --url" };
+            let hint =
+                if name.is_some() { "say which with --url" } else { "name one, or say which with --url" };
             Err(usage(format!("several flows run here, {hint}: {}", list.join("; "))))
         }
     }
@@ -134,7 +135,8 @@ pub fn status(url: &str) -> Result<(FlowStatus, String), Unanswered> {
 }
 
 async fn get(url: &str, path: &str) -> Result<String, Unanswered> {
-    let uri: Uri = url.trim_end_matches('/').parse().map_err(|error| usage(format!("{url} is no URL: {error}")))?;
+    let uri: Uri =
+        url.trim_end_matches('/').parse().map_err(|error| usage(format!("{url} is no URL: {error}")))?;
     if uri.scheme_str() != Some("http") {
         return Err(usage(format!("{url}: write it as http://HOST:PORT")));
     }
@@ -186,7 +188,11 @@ mod tests {
         assert_eq!(choose(vec![running("orders", 1)], None).unwrap(), "http://127.0.0.1:1");
         let several = choose(two(), None).unwrap_err();
         assert_eq!(several.status, Status::Usage);
-        assert!(several.message.contains("payments (process 1) at http://127.0.0.1:2"), "{}", several.message);
+        assert!(
+            several.message.contains("payments (process 1) at http://127.0.0.1:2"),
+            "{}",
+            several.message
+        );
         let near = choose(two(), Some("order")).unwrap_err();
         assert_eq!(near.status, Status::Failed);
         assert!(near.message.ends_with("did you mean orders?"), "{}", near.message);

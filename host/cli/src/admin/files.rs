@@ -99,9 +99,7 @@ fn own(folder: &Path) -> io::Result<()> {
 /// A folder that others could write to might lead anywhere.
 fn is_ours(folder: &Path) -> bool {
     let found = fs::symlink_metadata(folder);
-    found.is_ok_and(|found| {
-        found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o077 == 0
-    })
+    found.is_ok_and(|found| found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o077 == 0)
 }
 
 fn write(path: &Path, running: &Running) -> io::Result<()> {

@@ -164,7 +164,10 @@ mod tests {
             assert_eq!(status(&[host, ("origin", origin)]), 403, "{origin}");
         }
         assert_eq!(status(&[host, ("origin", "http://localhost:7878")]), 200);
-        assert_eq!(status(&[host, ("origin", "http://localhost:7878"), ("origin", "http://evil.example")]), 403);
+        assert_eq!(
+            status(&[host, ("origin", "http://localhost:7878"), ("origin", "http://evil.example")]),
+            403
+        );
     }
 
     #[test]

@@ -47,9 +47,10 @@ impl Scrape {
         let one = |value| [(Labels::new(), value)];
         out.gauge("loom_ready", "Whether the flow does its work", one(f64::from(u8::from(status.ready))))?;
         out.gauge("loom_uptime_seconds", "Time since the process began", one(seconds(status.uptime_ms)))?;
-        let plugins = status.plugins.iter().map(|plugin| {
-            (vec![("plugin", plugin.name.clone()), ("digest", plugin.digest.clone())], 1.0)
-        });
+        let plugins = status
+            .plugins
+            .iter()
+            .map(|plugin| (vec![("plugin", plugin.name.clone()), ("digest", plugin.digest.clone())], 1.0));
         out.gauge("loom_plugin_info", "Plugins, with the SHA-256 of their files", plugins)?;
         out.counter("loom_poll_cycles", "Poll cycles that took a record", [(Labels::new(), status.cycles)])?;
         out.counter("loom_restarts", "Restarts in place", [(Labels::new(), status.restarts)])?;
@@ -70,7 +71,8 @@ impl Scrape {
 
     fn partitions(&self, out: &mut Out<'_>) -> fmt::Result {
         let each = || self.0.partitions.iter().map(|partition| (labels(partition), partition));
-        let ledger = |count: fn(&PartitionStatus) -> u64| each().map(move |(labels, one)| (labels, count(one)));
+        let ledger =
+            |count: fn(&PartitionStatus) -> u64| each().map(move |(labels, one)| (labels, count(one)));
         out.counter(
             "loom_records_consumed",
             "Records and tombstones that were read",
@@ -81,7 +83,11 @@ impl Scrape {
             "Records that entered the flow",
             ledger(|one| one.ledger.registered),
         )?;
-        out.counter("loom_records_skipped", "Tombstones that were skipped", ledger(|one| one.ledger.skipped))?;
+        out.counter(
+            "loom_records_skipped",
+            "Tombstones that were skipped",
+            ledger(|one| one.ledger.skipped),
+        )?;
         out.counter("loom_records_resolved", "Records that are done", ledger(|one| one.ledger.resolved))?;
         out.counter("loom_tokens_minted", "Tokens minted", ledger(|one| one.ledger.minted))?;
         out.counter("loom_tokens_consumed", "Tokens split or grouped", ledger(|one| one.ledger.consumed))?;
@@ -144,7 +150,11 @@ impl Scrape {
                 (labels, node)
             })
         };
-        out.counter("loom_node_rows", "Rows that came to a node", each().map(|(labels, node)| (labels, node.rows)))?;
+        out.counter(
+            "loom_node_rows",
+            "Rows that came to a node",
+            each().map(|(labels, node)| (labels, node.rows)),
+        )?;
         let errors = each().flat_map(|(labels, node)| {
             node.errors.iter().map(move |(kind, rows)| {
                 let mut labels = labels.clone();

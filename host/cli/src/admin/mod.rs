@@ -41,7 +41,8 @@ impl Admin {
     /// It cannot listen there: a message for the user.
     pub fn start(address: &Address, flow: &str, board: Board) -> Result<Option<Admin>, String> {
         let Some(listener) = address.listen()? else { return Ok(None) };
-        let at = listener.local_addr().map_err(|error| format!("the admin server has no address: {error}"))?;
+        let at =
+            listener.local_addr().map_err(|error| format!("the admin server has no address: {error}"))?;
         if !at.ip().is_loopback() {
             tracing::warn!(
                 address = %at,
@@ -64,12 +65,6 @@ impl Admin {
             })
             .ok();
         Ok(Some(Admin { at, stop, thread: Some(thread), _file: file }))
-    }
-
-    /// Where it listens.
-    #[cfg(test)]
-    pub fn url(&self) -> String {
-        url_of(self.at)
     }
 }
 

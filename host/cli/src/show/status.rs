@@ -98,7 +98,8 @@ fn partition(partition: &PartitionStatus) -> Vec<String> {
     let intake = if partition.stalled.is_some() { "STALLED" } else { partition.intake.name() };
     let oldest = partition.oldest.as_ref().map(|oldest| {
         let place = oldest.places.first().map_or_else(String::new, |place| {
-            let attempt = if place.attempt > 1 { format!(", attempt {}", place.attempt) } else { String::new() };
+            let attempt =
+                if place.attempt > 1 { format!(", attempt {}", place.attempt) } else { String::new() };
             format!(" at {}{attempt}", place.node)
         });
         format!("{} for {}{place}", oldest.offset, long(oldest.age_ms))
@@ -204,7 +205,12 @@ fn counts(status: &FlowStatus) -> String {
         (Some(ms), Some(error)) => format!(", failing for {}: {error}", long(ms)),
         _ => String::new(),
     };
-    let _ = writeln!(out, "commits: {} sent, {} failed{failing}", count(commits.requests), count(commits.failures));
+    let _ = writeln!(
+        out,
+        "commits: {} sent, {} failed{failing}",
+        count(commits.requests),
+        count(commits.failures)
+    );
     out
 }
 

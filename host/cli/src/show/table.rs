@@ -65,11 +65,10 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
-        let rows = [vec!["in/0".to_owned(), "7".to_owned(), String::new()], vec![
-            "orders/12".to_owned(),
-            "1,000".to_owned(),
-            "x".to_owned(),
-        ]];
+        let rows = [
+            vec!["in/0".to_owned(), "7".to_owned(), String::new()],
+            vec!["orders/12".to_owned(), "1,000".to_owned(), "x".to_owned()],
+        ];
         let text = table(&[("PARTITION", Side::Left), ("LAG", Side::Right), ("", Side::Left)], &rows);
         assert_eq!(text, "PARTITION    LAG\nin/0           7\norders/12  1,000  x\n");
         assert_eq!(table(&[("A", Side::Left)], &[]), "");
@@ -77,7 +76,10 @@ mod tests {
 
     #[test]
     fn thousands_stand_apart() {
-        assert_eq!([0, 999, 1000, 1_234_567, -1000].map(number), ["0", "999", "1,000", "1,234,567", "-1,000"]);
+        assert_eq!(
+            [0, 999, 1000, 1_234_567, -1000].map(number),
+            ["0", "999", "1,000", "1,234,567", "-1,000"]
+        );
         assert_eq!((count(u64::MAX), known(None)), (number(i64::MAX), "-".to_owned()));
     }
 }

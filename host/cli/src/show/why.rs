@@ -55,9 +55,8 @@ pub fn why(args: &WhyArgs) -> Status {
 }
 
 fn find<'a>(status: &'a FlowStatus, name: &PartitionName) -> Result<&'a PartitionStatus, Unanswered> {
-    let is_it = |partition: &&PartitionStatus| {
-        partition.topic == name.topic && partition.partition == name.partition
-    };
+    let is_it =
+        |partition: &&PartitionStatus| partition.topic == name.topic && partition.partition == name.partition;
     status.partitions.iter().find(is_it).ok_or_else(|| {
         let mut topics: Vec<(&str, usize)> = Vec::new();
         for partition in &status.partitions {
@@ -76,7 +75,10 @@ fn find<'a>(status: &'a FlowStatus, name: &PartitionName) -> Result<&'a Partitio
         let reads = if list.is_empty() { "nothing yet".to_owned() } else { list.join(", ") };
         Unanswered {
             status: Status::Usage,
-            message: format!("{} does not read {}/{} in this process; it reads {reads}", status.flow, name.topic, name.partition),
+            message: format!(
+                "{} does not read {}/{} in this process; it reads {reads}",
+                status.flow, name.topic, name.partition
+            ),
         }
     })
 }
@@ -87,12 +89,14 @@ fn human(partition: &PartitionStatus) -> String {
     let mut out = String::new();
     if let Some(stalled) = &partition.stalled {
         let since = long(stalled.for_ms);
-        let _ = writeln!(out, "{place} is stalled at offset {} for {since}: {}", stalled.offset, stalled.cause);
+        let _ =
+            writeln!(out, "{place} is stalled at offset {} for {since}: {}", stalled.offset, stalled.cause);
     }
     match &partition.oldest {
         None => {
             let upto = number(partition.position);
-            let _ = writeln!(out, "{place}: nothing holds the watermark; every record below {upto} is resolved");
+            let _ =
+                writeln!(out, "{place}: nothing holds the watermark; every record below {upto} is resolved");
         }
         Some(oldest) => {
             let _ = writeln!(
@@ -105,7 +109,8 @@ fn human(partition: &PartitionStatus) -> String {
                 let plugin = place.plugin.as_ref().map_or_else(String::new, |plugin| {
                     format!(" (plugin {}, sha256 {})", plugin.name, short(&plugin.digest))
                 });
-                let rows = if place.rows == 1 { String::new() } else { format!("{} rows ", count(place.rows)) };
+                let rows =
+                    if place.rows == 1 { String::new() } else { format!("{} rows ", count(place.rows)) };
                 let _ = writeln!(out, "  {rows}at {}{plugin}, attempt {}", place.node, place.attempt);
                 let _ = writeln!(out, "  what releases it: {}", place.release);
             }
@@ -114,9 +119,9 @@ fn human(partition: &PartitionStatus) -> String {
             }
         }
     }
-    let committed = partition.committed.map_or_else(|| "nothing is committed".to_owned(), |offset| {
-        format!("committed {}", number(offset))
-    });
+    let committed = partition
+        .committed
+        .map_or_else(|| "nothing is committed".to_owned(), |offset| format!("committed {}", number(offset)));
     let lag = partition.lag.map_or_else(String::new, |lag| format!(", lag {}", number(lag)));
     let _ = writeln!(
         out,
@@ -133,7 +138,9 @@ fn intake(intake: Intake) -> &'static str {
         Intake::Open => "it is read as records come",
         Intake::AtEnd => "it was read to its end",
         Intake::Held => "nothing more is read from it while rows of it wait",
-        Intake::Bounded => "nothing more is read from it: so much of it is open as `runtime.max_outstanding` allows",
+        Intake::Bounded => {
+            "nothing more is read from it: so much of it is open as `runtime.max_outstanding` allows"
+        }
         Intake::Starting => "nothing is read from it before its first offset is committed",
         Intake::Closed => "nothing more is read: the flow stops",
     }

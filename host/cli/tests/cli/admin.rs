@@ -75,7 +75,8 @@ fn a_flow_answers_how_it_stands_and_the_commands_find_it() {
     assert_eq!((&document["version"], &document["flow"]), (&1.into(), &"small".into()));
     assert_eq!((&document["phase"], &document["ready"]), (&"running".into(), &true.into()));
     let ended = &document["ledger"]["ended"];
-    for (ending, rows) in [("topic", 1), ("filtered", 1), ("error_route(task)", 1), ("error_route(wire)", 1)] {
+    for (ending, rows) in [("topic", 1), ("filtered", 1), ("error_route(task)", 1), ("error_route(wire)", 1)]
+    {
         assert_eq!(ended[ending], rows, "{ended}");
     }
 
@@ -114,8 +115,15 @@ fn a_flow_answers_how_it_stands_and_the_commands_find_it() {
     assert_eq!(same["partitions"][0]["position"], 4);
     let ended = folder.run(&["why", "in/0"]);
     ended.expect_status(0);
-    assert!(ended.stdout.starts_with("in/0: nothing holds the watermark; every record below 4"), "{}", ended.stdout);
-    folder.run(&["why", "in/1"]).expect_status(2).expect_one_error(&["does not read in/1", "in (1 partition)"]);
+    assert!(
+        ended.stdout.starts_with("in/0: nothing holds the watermark; every record below 4"),
+        "{}",
+        ended.stdout
+    );
+    folder
+        .run(&["why", "in/1"])
+        .expect_status(2)
+        .expect_one_error(&["does not read in/1", "in (1 partition)"]);
     folder.run(&["status", "smal"]).expect_status(4).expect_one_error(&["did you mean small?"]);
 
     running.signal(Signal::INT);
@@ -211,8 +219,14 @@ fn an_address_that_is_taken_or_none_is_told() {
     let ended = folder.run(&["run", "flow.yaml", "--admin", "nowhere"]);
     ended.expect_status(2);
     assert!(ended.stderr.contains("127.0.0.1:7878"), "{}", ended.stderr);
-    folder.run(&["status", "--url", "https://localhost:1"]).expect_status(2).expect_one_error(&["http://HOST:PORT"]);
-    folder.run(&["status", "--url", "http://127.0.0.1:1"]).expect_status(4).expect_one_error(&["no admin server answers"]);
+    folder
+        .run(&["status", "--url", "https://localhost:1"])
+        .expect_status(2)
+        .expect_one_error(&["http://HOST:PORT"]);
+    folder
+        .run(&["status", "--url", "http://127.0.0.1:1"])
+        .expect_status(4)
+        .expect_one_error(&["no admin server answers"]);
     folder.run(&["status"]).expect_status(4).expect_one_error(&["no flow runs on this machine"]);
     let ended = folder.run(&["why", "in"]);
     ended.expect_status(2);

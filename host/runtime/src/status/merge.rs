@@ -51,7 +51,9 @@ fn put_together(state: &State, now: Instant) -> Status {
         let age = slot.part.as_ref().map_or(Duration::ZERO, |part| now.saturating_duration_since(part.at));
         status.workers.push(WorkerInfo { worker, age_ms: millis(age), ended: slot.ended });
         let Some(part) = &slot.part else { continue };
-        status.partitions.extend(part.partitions.iter().map(|partition| known(partition, &state.findings, now)));
+        status
+            .partitions
+            .extend(part.partitions.iter().map(|partition| known(partition, &state.findings, now)));
         add_nodes(&mut nodes, part);
         for output in &part.outputs {
             add_output(&mut outputs, output);

@@ -62,7 +62,8 @@ pub fn reasons(status: &Status) -> Vec<Reason> {
     }
     for error in &status.client_errors {
         if error.worker.is_none() {
-            let text = format!("the input's brokers have not answered for {}: {}", long(error.age_ms), error.text);
+            let text =
+                format!("the input's brokers have not answered for {}: {}", long(error.age_ms), error.text);
             because("broker", text);
         }
     }
@@ -82,8 +83,8 @@ pub fn long(ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::document::{
-        BreakerStatus, ClientError, CommitStatus, NodeStatus, OutputStatus, PartitionStatus, RunPhase, Stalled,
-        Status, WorkerInfo,
+        BreakerStatus, ClientError, CommitStatus, NodeStatus, OutputStatus, PartitionStatus, RunPhase,
+        Stalled, Status, WorkerInfo,
     };
     use super::{long, reasons};
 

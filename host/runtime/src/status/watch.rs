@@ -114,7 +114,9 @@ mod tests {
 
     #[test]
     fn progress_or_a_reason_begins_it_anew() {
-        for other in [Look { position: 8, ..STILL }, Look { excused: true, ..STILL }, Look { end: None, ..STILL }] {
+        for other in
+            [Look { position: 8, ..STILL }, Look { excused: true, ..STILL }, Look { end: None, ..STILL }]
+        {
             let mut watch = Watch::default();
             assert_eq!(looks(&mut watch, STILL, 0, 4), None);
             assert_eq!(looks(&mut watch, other, 6, 6), None);
@@ -137,7 +139,8 @@ mod tests {
     #[test]
     fn an_output_that_answers_anything_does_not_wait() {
         let mut watch = Watch::default();
-        let mut look = |rows, answered, second| watch.output("out", OutputLook { rows, answered }, at(second));
+        let mut look =
+            |rows, answered, second| watch.output("out", OutputLook { rows, answered }, at(second));
         assert_eq!(look(5, 0, 0), None);
         assert_eq!(look(5, 1, 8), None);
         assert_eq!(look(5, 1, 17), None);

@@ -38,14 +38,7 @@ pub(crate) struct Watcher {
 
 impl Watcher {
     pub(crate) fn new(board: Board, broker: Arc<dyn Broker>) -> Self {
-        Watcher {
-            board,
-            broker,
-            begun: Instant::now(),
-            watch: Watch::default(),
-            turn: 0,
-            failing: None,
-        }
+        Watcher { board, broker, begun: Instant::now(), watch: Watch::default(), turn: 0, failing: None }
     }
 
     /// Looks until the run is over.

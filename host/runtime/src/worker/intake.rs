@@ -169,9 +169,10 @@ impl Worker {
         let now = self.flow.shared.now;
         let partition = &mut self.partitions[index];
         let text = error.to_string();
-        let told = partition.trouble.take().filter(|trouble| {
-            trouble.text == text && now.since(trouble.told) < TROUBLE_AGAIN
-        });
+        let told = partition
+            .trouble
+            .take()
+            .filter(|trouble| trouble.text == text && now.since(trouble.told) < TROUBLE_AGAIN);
         if told.is_none() {
             let name = &partition.name;
             tracing::warn!(topic = &*name.topic, partition = name.partition, reason = %text, "{what}");
@@ -191,8 +192,7 @@ impl Worker {
             Ok(bounds) => bounds,
             Err(error) => {
                 self.partitions[index].ready = true;
-                let what =
-                    "the position is outside the partition, and the broker does not say where it begins; asking again";
+                let what = "the position is outside the partition, and the broker does not say where it begins; asking again";
                 self.trouble(index, &error, what);
                 return;
             }

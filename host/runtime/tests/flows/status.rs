@@ -81,7 +81,8 @@ fn a_row_that_was_sent_waits_for_its_topic_and_one_behind_a_full_queue_for_room(
     let broker = broker(&["out", "other"]);
     broker.faults().hold_acks("out");
     produce(&broker, &["a", "b", "c"]);
-    let yaml = flow("", "process: [ { broadcast: [ [ { into_topic: out } ], [ { into_topic: other } ] ] } ]\n");
+    let yaml =
+        flow("", "process: [ { broadcast: [ [ { into_topic: out } ], [ { into_topic: other } ] ] } ]\n");
     let (running, board) = watched(&yaml, &broker);
     running.until_count("other", 3);
     let status = until(&board, "three rows in flight", |status| {

@@ -345,7 +345,10 @@ mod tests {
             ),
             (r#"{"payload":1,"partition":4}"#, "there is no partition 4: `in` has 0 to 3"),
             (r#"{"payload":1,"partition":-1}"#, "there is no partition -1"),
-            (r#"{"payload":1,"partition":5000000000}"#, "a whole number is expected here, not integer `5000000000`"),
+            (
+                r#"{"payload":1,"partition":5000000000}"#,
+                "a whole number is expected here, not integer `5000000000`",
+            ),
             (r#"{"payload":1,"partition":"1"}"#, "a whole number is expected here, not string \"1\""),
             (r#"{"payload":{"base64":"%"}}"#, "payload is not base64"),
             (r#"{"key":{"base64":7},"payload":1}"#, "key: `base64` takes a string"),

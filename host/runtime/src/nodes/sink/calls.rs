@@ -2,11 +2,16 @@
 //!
 //! Invariant: without an instance no token is open. Whoever throws an instance away takes its rows back first.
 
+use std::time::Duration;
+
 use loom_plugin::{CallFailure, Cause, Verdict};
 use loom_types::Moment;
 
 use super::{Open, Sink, SinkEvent, Unflushed, failed};
 use crate::late::retry_backoff;
+
+/// Tokens that were not open are logged no more often.
+const VIOLATIONS_AGAIN: Duration = Duration::from_secs(10);
 
 impl Sink {
     /// Whether there is an instance to call. When a new one cannot be started the sink waits.
@@ -163,6 +168,22 @@ impl Sink {
         handles.iter().filter_map(|handle| self.table.take(*handle)).collect()
     }
 
+    /// Logs that a token was not open, with how many were not since the last line: a sink that is wrong is so for every
+    /// record.
+    fn tell_violation(&mut self, handle: u32, now: Moment) {
+        let (told, last) = self.told_violations;
+        if told > 0 && now.since(last) < VIOLATIONS_AGAIN {
+            return;
+        }
+        tracing::warn!(
+            handle,
+            count = self.violations - told,
+            total = self.violations,
+            "a sink spoke of a token that is foreign or spent; it changes nothing"
+        );
+        self.told_violations = (self.violations, now);
+    }
+
     /// Books what the sink said of its tokens.
     pub(super) fn collect(&mut self, now: Moment, events: &mut Vec<SinkEvent>) {
         let Some(calls) = self.calls.as_mut() else { return };
@@ -171,10 +192,7 @@ impl Sink {
         for (handle, said) in verdicts.drain(..) {
             let Some(open) = self.table.take(handle) else {
                 self.violations += 1;
-                tracing::warn!(
-                    handle,
-                    "a sink spoke of a token that is foreign or spent; it changes nothing"
-                );
+                self.tell_violation(handle, now);
                 continue;
             };
             match said {

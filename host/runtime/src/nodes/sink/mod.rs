@@ -108,6 +108,8 @@ pub(crate) struct Sink {
     closed: bool,
     /// Tokens completed or failed that were not open.
     pub violations: u64,
+    /// How many of them were logged, and when last.
+    told_violations: (u64, Moment),
     /// Calls of `flush` that succeeded.
     pub flushes: u64,
 }
@@ -131,6 +133,7 @@ impl Sink {
             random: 0.5,
             closed: false,
             violations: 0,
+            told_violations: (0, Moment::START),
             flushes: 0,
         }
     }
