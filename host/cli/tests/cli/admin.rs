@@ -53,6 +53,8 @@ fn until(url: &str, look: impl Fn(&Value) -> bool) -> Value {
             }
             assert!(Instant::now() < deadline, "{document:#}");
         }
+        // More questions than these are refused, those of other commands too.
+        std::thread::sleep(Duration::from_millis(50));
     }
 }
 

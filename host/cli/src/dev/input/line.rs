@@ -204,7 +204,11 @@ fn plainly(error: &serde_json::Error) -> String {
     let what = text.split(" at line ").next().unwrap_or(&text);
     let plain = match error.classify() {
         Category::Eof => "the JSON ends too early".to_owned(),
-        Category::Syntax | Category::Io => "it is not JSON".to_owned(),
+        // Two messages that speak of the parser's grammar and not of the line.
+        Category::Syntax if matches!(what, "expected ident" | "expected value") => {
+            "it is not JSON".to_owned()
+        }
+        Category::Syntax | Category::Io => format!("it is not JSON: {what}"),
         Category::Data => of_data(what),
     };
     match error.column() {
@@ -230,6 +234,9 @@ fn of_data(what: &str) -> String {
     }
     if what.starts_with("duplicate field") {
         return format!("the field `{}` is there twice", quoted(what));
+    }
+    if what.starts_with("invalid length") && what.ends_with("a tuple of size 2") {
+        return "a pair `[name, value]` is expected here".to_owned();
     }
     let Some((found, wanted)) = what
         .strip_prefix("invalid ")

@@ -118,7 +118,7 @@ fn a_wrong_line_comes_behind_the_records_before_it_and_names_its_place() {
     let (read, end) = payloads(&mut input, &wakes);
     assert_eq!(read, ["a", "b"]);
     let Pulled::Failed(error) = end else { panic!("{end:?}") };
-    assert_eq!(error.message, "orders.jsonl:3: no envelope: key must be a string (column 2)");
+    assert_eq!(error.message, "orders.jsonl:3: no envelope: it is not JSON: key must be a string (column 2)");
 }
 
 #[test]
