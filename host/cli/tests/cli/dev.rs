@@ -61,22 +61,16 @@ fn an_input_that_is_wrong_is_named_with_its_line() {
     ]);
     let gone = folder.run(&["dev", "flow.yaml", "--input", "gone.jsonl"]);
     gone.expect_status(4).expect_one_error(&["gone.jsonl", "no such file"]);
-    let wrong = folder.run(&[
-        "dev",
-        "flow.yaml",
-        "--input",
-        "in.jsonl",
-        "--envelope",
-        "--partitions",
-        "3",
-        "-w",
-        "2",
-    ]);
+    let arguments = ["dev", "flow.yaml", "--input", "in.jsonl", "--envelope"];
+    let wrong = folder.run(&arguments);
     wrong.expect_status(4);
-    // Once, however many partitions and workers cannot be read any further.
-    wrong
-        .expect_one_error(&["in.jsonl:2: no envelope: there is no field `payloud`; did you mean `payload`?"]);
+    let message = "in.jsonl:2: no envelope: there is no field `payloud`; did you mean `payload`?";
+    wrong.expect_one_error(&[message]);
     assert_eq!(payloads(&lines(&wrong), "out").len(), 1, "what came before it was run: {wrong:#?}");
+    // It is told once, however many partitions and workers cannot be read any further.
+    let several = ["--partitions", "3", "-w", "2"];
+    let wrong = folder.run(&arguments.iter().chain(&several).copied().collect::<Vec<_>>());
+    wrong.expect_status(4).expect_one_error(&[message]);
 }
 
 #[test]
