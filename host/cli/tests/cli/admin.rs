@@ -129,6 +129,8 @@ fn a_flow_answers_how_it_stands_and_the_commands_find_it() {
     folder.run(&["status", "smal"]).expect_status(4).expect_one_error(&["did you mean small?"]);
 
     running.signal(Signal::INT);
+    // Not before: waiting closes the input, which ends the run too.
+    running.wait_for("\"stopped\"");
     assert_eq!(running.status(), Some(130));
     folder.run(&["status", "small"]).expect_status(4).expect_one_error(&["no flow small runs"]);
     let left = std::fs::read_dir(folder.path().join("loom-host")).expect("the folder").count();
