@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use loom_plugin::Permit;
+use loom_plugin::Breaker;
 use loom_types::{Moment, PartitionId};
 
 use super::board::{Detail, Part};
@@ -12,7 +12,7 @@ use super::document::{
     SinkStatus,
 };
 use super::merge::millis;
-use super::places::Places;
+use super::places::{Places, until_probe};
 use crate::nodes::{Flow, Node, Op};
 use crate::worker::{Phase, Worker};
 
@@ -103,6 +103,7 @@ impl crate::worker::Partition {
 pub(super) fn plugin(op: &Op) -> Option<PluginRef> {
     let (name, digest) = match op {
         Op::Plugin(node) => node.name(),
+        Op::Waiting(node) => node.name(),
         Op::Sink(node) => node.name(),
         _ => return None,
     };
@@ -141,13 +142,11 @@ fn of_node(node: &Node, now: Moment) -> NodeStatus {
     match &node.op {
         Op::Plugin(node) => {
             status.waiting = node.waiting() as u64;
-            status.breaker = Some(match node.breaker.permit(now) {
-                _ if !node.breaker.is_open() => BreakerStatus::default(),
-                Permit::Wait { until } => {
-                    BreakerStatus { open: 1, probe_in_ms: Some(millis(until.since(now))) }
-                }
-                Permit::Probe | Permit::Rows { .. } => BreakerStatus { open: 1, probe_in_ms: Some(0) },
-            });
+            status.breaker = Some(breaker(&node.breaker, now));
+        }
+        Op::Waiting(node) => {
+            status.waiting = node.waiting() as u64;
+            status.breaker = Some(breaker(node.breaker(), now));
         }
         Op::Sink(node) => {
             status.waiting = node.sink.waiting() as u64;
@@ -163,9 +162,15 @@ fn of_node(node: &Node, now: Moment) -> NodeStatus {
     status
 }
 
+fn breaker(breaker: &Breaker, now: Moment) -> BreakerStatus {
+    let open = breaker.is_open();
+    BreakerStatus { open: u32::from(open), probe_in_ms: open.then(|| until_probe(breaker, now)) }
+}
+
 fn kind(op: &Op) -> &'static str {
     match op {
         Op::Plugin(_) => "plugin",
+        Op::Waiting(_) => "waiting",
         Op::Map { .. } => "map",
         Op::Test { .. } => "condition",
         Op::Select { .. } => "selector",

@@ -6,14 +6,14 @@
 use std::collections::BTreeMap;
 
 use loom_delivery::{Accounts, Token, Tracker};
-use loom_plugin::Permit;
+use loom_plugin::{Breaker, Permit};
 use loom_types::{Moment, PartitionId, RecordOffset};
 
 use super::document::{Oldest, Place, Release};
 use super::merge::millis;
 use super::part::plugin;
-use crate::late::{Lane, Late};
-use crate::nodes::{Flow, Node, Op, PluginNode};
+use crate::late::{Lane, Late, Stand};
+use crate::nodes::{Flow, Node, Op, PluginNode, WaitingNode};
 use crate::rows::Row;
 
 /// Places of the oldest record of each partition, by node and what is waited for.
@@ -41,6 +41,11 @@ impl Places {
         for node in &flow.nodes {
             match &node.op {
                 Op::Plugin(inner) => search.plugin(node, inner, now),
+                Op::Waiting(inner) => {
+                    for (row, _, stand) in inner.rows() {
+                        search.row(node, row, of_stand(inner, stand, now));
+                    }
+                }
                 Op::Sink(inner) => inner.sink.each_row(now, |row, release| {
                     search.row(node, row, release);
                 }),
@@ -107,14 +112,30 @@ impl Search<'_> {
     }
 }
 
+/// What releases a row at a node whose calls overlap.
+fn of_stand(node: &WaitingNode, stand: Stand, now: Moment) -> Release {
+    match stand {
+        Stand::Called { until } => Release::Answer { in_ms: millis(until.since(now)) },
+        _ if node.breaker().is_open() => Release::Probe { in_ms: until_probe(node.breaker(), now) },
+        Stand::Waits { due: Some(due) } => Release::Retry { in_ms: millis(due.since(now)) },
+        Stand::Waits { due: None } | Stand::Answered => {
+            Release::Turn { in_ms: node.next_due().map_or(0, |due| millis(due.since(now))) }
+        }
+    }
+}
+
+/// When an open breaker lets the next row through.
+pub(super) fn until_probe(breaker: &Breaker, now: Moment) -> u64 {
+    match breaker.permit(now) {
+        Permit::Wait { until } => millis(until.since(now)),
+        Permit::Probe | Permit::Rows { .. } => 0,
+    }
+}
+
 /// What releases a row of a lane.
 fn released(node: &PluginNode, lane: &Lane, index: usize, late: &Late, now: Moment) -> Release {
     if node.breaker.is_open() {
-        let in_ms = match node.breaker.permit(now) {
-            Permit::Wait { until } => millis(until.since(now)),
-            Permit::Probe | Permit::Rows { .. } => 0,
-        };
-        return Release::Probe { in_ms };
+        return Release::Probe { in_ms: until_probe(&node.breaker, now) };
     }
     let in_ms = millis(lane.due.since(now));
     match late {

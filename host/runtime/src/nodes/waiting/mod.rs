@@ -77,6 +77,11 @@ impl WaitingNode {
         (&self.parts.plugin.name, &self.parts.plugin.digest)
     }
 
+    /// Tells a bad plugin from bad records.
+    pub(crate) fn breaker(&self) -> &Breaker {
+        &self.parts.breaker
+    }
+
     /// Rings this when an answer came.
     pub(crate) fn ring(&mut self, bell: loom_kafka::Waker) {
         self.parts.calls.ring(bell);
@@ -325,6 +330,7 @@ impl Flow {
         let (leaving, retried) = node.progress(now, random, !interrupted);
         drop(in_node);
         self.shared.counters.retries += retried;
+        self.nodes[id.0].retries += retried;
         self.send_on(id, leaving);
     }
 
