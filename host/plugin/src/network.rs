@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use loom_types::AddressClass;
 use wasmtime::component::{HasData, Linker, Resource, ResourceTable};
 use wasmtime_wasi::WasiCtxBuilder;
 use wasmtime_wasi::p2::bindings::sockets::ip_name_lookup;
@@ -170,6 +171,12 @@ pub(crate) struct Requests {
     pub(crate) client: Option<Arc<HttpClient>>,
 }
 
+/// Whether a host is an address that no grant can give.
+fn is_never(host: &str) -> bool {
+    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    bare.parse().is_ok_and(|address| AddressClass::of(address) == AddressClass::Never)
+}
+
 type Response = (http::Response<WasiBody>, Box<dyn Future<Output = wasmtime_wasi_http::Result<()>> + Send>);
 
 impl WasiHttpHooks for Requests {
@@ -185,6 +192,10 @@ impl WasiHttpHooks for Requests {
         let granted = self.client.as_ref().filter(|client| client.grants(host, port));
         let Some(client) = granted.cloned() else {
             let host = crate::log::cut(host, 255);
+            if is_never(host) {
+                self.refusals.tell_prohibited(host, "such addresses are never given to plugins");
+                return Box::new(async { Err(wasmtime_wasi_http::Error::HttpRequestDenied) });
+            }
             self.refusals
                 .tell(&format!("an HTTP request to {host}:{port}"), &format!("http: [\"{host}:{port}\"]"));
             return Box::new(async { Err(wasmtime_wasi_http::Error::HttpRequestDenied) });
@@ -255,6 +266,17 @@ mod tests {
             assert!(matches!(answer, Err(wasmtime_wasi_http::Error::HttpRequestDenied)));
             assert!(refusals.told.lock().unwrap().contains(allow), "{uri}");
         }
+        // Where no grant would help none is told.
+        let request =
+            http::Request::builder().uri("http://169.254.169.254/").body(WasiBody::default()).unwrap();
+        drop(Requests { refusals: refusals.clone(), client: None }.send_request(
+            request,
+            None,
+            Box::new(async { Ok(()) }),
+        ));
+        let told = refusals.told.lock().unwrap();
+        assert!(told.iter().any(|line| line == "169.254.169.254: such addresses are never given to plugins"));
+        assert!(!told.iter().any(|line| line.contains("http: [\"169")), "{told:?}");
     }
 
     #[test]

@@ -199,7 +199,7 @@ impl Shared {
                 Some(live) => live,
                 None => match Live::start(&self.plugin, &self.node, &self.pre, self.role).await {
                     Ok(live) => live,
-                    Err(error) => return (Err(not_restarted(&error).into()), None),
+                    Err(error) => return (Err(self.not_started(&error)), None),
                 },
             };
             match live.call(self.time, batch, row).await {
@@ -215,6 +215,20 @@ impl Shared {
                     return (Err(fault.into()), keep.then_some(live));
                 }
             }
+        }
+    }
+}
+
+impl Shared {
+    /// A fresh instance could not be started. A plugin took its configuration when the flow started; where it may ask
+    /// others and now does not take it, those are away, and the row is tried again.
+    fn not_started(&self, error: &StartError) -> CallFault {
+        let fault = CallFault::from(not_restarted(error));
+        match error {
+            StartError::Refused { .. } if self.plugin.loaded().http.is_some() => {
+                CallFault { cause: Cause::Retry, ..fault }
+            }
+            _ => fault,
         }
     }
 }

@@ -222,6 +222,32 @@ fn a_granted_host_is_asked_and_another_is_denied_in_the_guest() {
 }
 
 #[test]
+fn an_instance_that_cannot_be_made_because_others_are_away_discards_nothing() {
+    let port = echo();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let once = listener.local_addr().unwrap().port();
+    let served = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        // Room for the whole of a small request.
+        let _ = std::io::Read::read(&mut stream, &mut [0; 4096]).unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").unwrap();
+    });
+    let spec = granted(port);
+    let mut grants = spec.grants.clone();
+    grants.http.push(HostGrant::new("localhost", once));
+    let config = json!({ "ask_first": format!("http://localhost:{once}/") });
+    let mut bench = Bench::new(&PluginSpec { grants, config, ..spec }, 2);
+    served.join().unwrap();
+    let batch =
+        Arc::new(payloads([format!("http://localhost:{port}/hang"), format!("http://localhost:{port}/b")]));
+    bench.start(&batch, 0);
+    let second = bench.start(&batch, 1);
+    bench.until(1);
+    let fault = bench.answers.remove(&second).unwrap().unwrap_err();
+    assert_eq!(fault.cause, Cause::Retry, "{}", fault.reason);
+}
+
+#[test]
 fn a_plugin_on_its_workers_thread_may_ask_too() {
     let port = echo();
     let mut step = StepNode::new(&load(&granted(port)), node()).unwrap();

@@ -33,6 +33,8 @@ export!(Probe);
 struct Config {
     url: Option<String>,
     retry: bool,
+    /// `configure` asks for this page, and refuses the configuration without an answer.
+    ask_first: Option<String>,
 }
 
 thread_local! {
@@ -42,14 +44,18 @@ thread_local! {
 impl setup::Guest for Probe {
     fn configure(config: String) -> Result<(), String> {
         let config: Option<Config> = serde_json::from_str(&config).map_err(|e| format!("config: {e}"))?;
-        CONFIG.set(config.unwrap_or_default());
+        let config = config.unwrap_or_default();
+        if let Some(url) = &config.ask_first {
+            get(url)?;
+        }
+        CONFIG.set(config);
         Ok(())
     }
 }
 
 impl step::Guest for Probe {
     fn process(message: Message) -> Result<Patch, Failure> {
-        let Config { url, retry } = CONFIG.with_borrow(Clone::clone);
+        let Config { url, retry, .. } = CONFIG.with_borrow(Clone::clone);
         let payload = String::from_utf8_lossy(message.payload.as_deref().unwrap_or_default()).into_owned();
         let url = url.map_or_else(|| payload.clone(), |url| format!("{url}{payload}"));
         let text = match get(&url) {
