@@ -87,7 +87,8 @@ fn get(url: &str) -> Result<(u16, String), String> {
     OutgoingBody::finish(body, None).map_err(|code| format!("{code:?}"))?;
     let answer = handle(request, None).map_err(|code| format!("{code:?}"))?;
     answer.subscribe().block();
-    let response = answer.get().ok_or("not ready")?.map_err(|()| "taken")?.map_err(|code| format!("{code:?}"))?;
+    let response =
+        answer.get().ok_or("not ready")?.map_err(|()| "taken")?.map_err(|code| format!("{code:?}"))?;
     Ok((response.status(), read(&response)?))
 }
 
