@@ -12,7 +12,8 @@ use crate::harness::{
     PATIENCE, Running, broker, flow, in0, kafka_error, payloads, place, produce, start_with, wide_broker,
 };
 
-fn watched(yaml: &str, broker: &MemoryBroker) -> (Running, Board) {
+/// Starts a flow that can be asked.
+pub fn watched(yaml: &str, broker: &MemoryBroker) -> (Running, Board) {
     let board = Board::new();
     let running = start_with(yaml, broker, Options { board: Some(board.clone()), ..Options::default() });
     (running, board)
@@ -20,7 +21,7 @@ fn watched(yaml: &str, broker: &MemoryBroker) -> (Running, Board) {
 
 /// Asks until the status looks so. What is asked for here announces itself to nobody, so there is a pause between two
 /// questions.
-fn until(board: &Board, what: &str, mut look: impl FnMut(&FlowStatus) -> bool) -> FlowStatus {
+pub fn until(board: &Board, what: &str, mut look: impl FnMut(&FlowStatus) -> bool) -> FlowStatus {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let status = board.read(PATIENCE);

@@ -7,12 +7,14 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use loom_kafka::memory::Record;
+use loom_runtime::status::Release;
 
 use crate::harness::{
     PATIENCE, broker, committed, committed_at, endings, envelopes, flow, payloads, place, produce, start,
     start_with, wide_broker,
 };
 use crate::logs;
+use crate::status::{until, watched};
 
 /// A service that answers each request with its path, once the path is not held any more.
 #[derive(Clone, Default)]
@@ -121,10 +123,19 @@ fn calls_overlap_and_rows_leave_in_their_order() {
     let port = service.start(0);
     service.hold("/a", usize::MAX);
     produce(&broker, &["/a", "/b", "/c", "/d"]);
-    let running = start(&flow("", &asking(port, "concurrency: 3", false)), &broker);
+    let (running, board) = watched(&flow("", &asking(port, "concurrency: 3", false)), &broker);
     // Behind the first, which is held, two others are asked for, and then the fourth.
     service.until_seen(4);
     assert_eq!(payloads(&broker, "out"), [""; 0]);
+    let status = until(&board, "an answer that is waited for", |status| {
+        let oldest = status.partitions[0].oldest.as_ref();
+        oldest.is_some_and(|oldest| oldest.places.iter().any(|place| place.attempt == 1))
+    });
+    let oldest = status.partitions[0].oldest.as_ref().unwrap();
+    assert_eq!((oldest.offset, oldest.places.len()), (0, 1));
+    let place = &oldest.places[0];
+    assert!(matches!(place.release, Release::Answer { in_ms: 1..=30_000 }), "{place:?}");
+    assert_eq!(place.plugin.as_ref().map(|plugin| plugin.name.as_str()), Some("s"));
     service.release("/a");
     running.until_committed(4);
     assert_eq!(running.stop().failures, []);
@@ -221,7 +232,6 @@ process: [ {{ step: s, timeout: {timeout}, concurrency: 2 }}, {{ into_topic: out
 
 #[test]
 fn a_service_that_is_away_for_a_while_loses_nothing_and_waits_visibly() {
-    logs::keep();
     let (service, broker) = (Service::default(), wide_broker(2, &["out", "t"]));
     // A port that nobody listens at.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -229,16 +239,14 @@ fn a_service_that_is_away_for_a_while_loses_nothing_and_waits_visibly() {
         broker.produce("in", 0, Record::value(format!("/0/{n}")));
         broker.produce("in", 1, Record::value(format!("/1/{n}")));
     }
-    let running = start(&flow("", &asking(port, "concurrency: 4", true)), &broker);
-    let away = || {
-        let message = |line: &serde_json::Value| line["message"].as_str().unwrap_or_default().to_owned();
-        logs::lines(|line| message(line).contains("to be tried again") && line["attempt"] == 2)
-    };
-    let begun = Instant::now();
-    while away().is_empty() {
-        assert!(begun.elapsed() < PATIENCE, "nothing is tried again");
-        std::thread::yield_now();
-    }
+    let (running, board) = watched(&flow("", &asking(port, "concurrency: 4", true)), &broker);
+    let status = until(&board, "a second attempt", |status| {
+        let places = status.partitions.iter().filter_map(|partition| partition.oldest.as_ref());
+        let mut places = places.flat_map(|oldest| &oldest.places);
+        places.any(|place| place.attempt >= 2 && matches!(place.release, Release::Retry { .. }))
+    });
+    let node = status.nodes.iter().find(|node| node.node == "process[0]").expect("the node");
+    assert!(node.waiting == 20 && node.retries >= 2, "{node:?}");
     assert_eq!(payloads(&broker, "out"), [""; 0]);
     service.start(port);
     running.until_committed_at(&place("in", 0), 10);
