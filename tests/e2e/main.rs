@@ -7,3 +7,4 @@ mod drills;
 mod flows;
 mod harness;
 mod passing;
+mod refusals;

@@ -108,9 +108,9 @@ impl Lower<'_> {
                 branches.iter().map(|branch| self.process(branch, inside)).collect::<Option<_>>()?,
             ),
             Kind::IntoTopic(topic) => self.topic(topic)?,
-            Kind::IntoSink { plugin, timeout, flush } => {
+            Kind::IntoSink { plugin, timeout, retries, flush } => {
                 let plugin = self.plugin(&plugin.as_ref()?.value)?;
-                NodeKind::IntoSink { plugin, timeout: *timeout, flush: *flush }
+                NodeKind::IntoSink { plugin, timeout: *timeout, retries: *retries, flush: *flush }
             }
             Kind::Drain => NodeKind::Drain,
             Kind::Call { .. }
@@ -132,6 +132,7 @@ impl Lower<'_> {
         NodeKind::Step {
             plugin,
             timeout: options.timeout,
+            retries: options.retries,
             on_trap: options.on_trap.unwrap_or(default),
             concurrency: options.concurrency,
             ordered: options.ordered.as_ref().is_none_or(|at| at.value),
@@ -189,7 +190,11 @@ impl Lower<'_> {
             Some(_) => return None,
         };
         let output = self.output(&topic.output.as_ref()?.value)?;
-        Some(NodeKind::IntoTopic { output, key, timestamp: topic.timestamp })
+        let dlq = match &topic.dlq {
+            Some(name) => Some(self.output(&name.value)?),
+            None => None,
+        };
+        Some(NodeKind::IntoTopic { output, key, dlq, timestamp: topic.timestamp })
     }
 
     fn output(&mut self, name: &str) -> Option<OutputId> {

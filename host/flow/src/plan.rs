@@ -356,6 +356,8 @@ pub enum NodeKind {
         plugin: PluginId,
         /// Instead of the plugin's own limit.
         timeout: Option<Duration>,
+        /// Calls after the first that a record answered `retry` gets, until it is a delivery error; none = without limit.
+        retries: Option<u32>,
         /// What a trap in a batch leads to.
         on_trap: OnTrap,
         /// Calls at a time; none where the flow does not say.
@@ -377,6 +379,8 @@ pub enum NodeKind {
         output: OutputId,
         /// The new key; none keeps the record's.
         key: Option<Arc<Expr>>,
+        /// The output for records that this one refuses for good.
+        dlq: Option<OutputId>,
         /// Which time the output record carries.
         timestamp: Timestamp,
     },
@@ -386,6 +390,9 @@ pub enum NodeKind {
         plugin: PluginId,
         /// Instead of the plugin's own limit, for `write`.
         timeout: Option<Duration>,
+        /// Writes after the first that a record answered `retry` gets, until it is a delivery error, and calls of `flush`
+        /// likewise; none = without limit.
+        retries: Option<u32>,
         /// When the host calls `flush`.
         flush: FlushBounds,
     },

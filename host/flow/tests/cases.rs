@@ -197,6 +197,16 @@ fn an_output_without_producer_is_found_at_its_node() {
 }
 
 #[test]
+fn a_dead_letter_output_is_resolved_as_every_output_is_and_is_another_one() {
+    let text = around("[ { into_topic: x, dlq: y } ]")
+        .replace("  producer: { brokers: [localhost:9092] }\n", "  producers: { x: { brokers: [b:1] } }\n");
+    assert_eq!(errors(&check(&text)), ["KAFKA_CONFIG_INVALID process[0].dlq"]);
+    assert_eq!(errors(&check(&around("[ { into_topic: x, dlq: x } ]"))), ["VALUE_INVALID process[0].dlq"]);
+    let in_route = around_with("[ { into_topic: a } ]", "errors: { default: [ { into_topic: b, dlq: b } ] }");
+    assert_eq!(errors(&check(&in_route)), ["VALUE_INVALID errors.default[0].dlq"]);
+}
+
+#[test]
 fn managed_settings_are_refused_in_extra_by_name() {
     for key in [
         "group.id",
@@ -356,8 +366,8 @@ fn what_cannot_run_yet_is_refused_at_its_place_and_looked_into() {
                 "PLUGIN_UNKNOWN process[0].expand_routes.plugin",
             ],
         ),
-        ("[ { step: s, retries: 3 }, drain ]", &["NOT_AVAILABLE process[0].retries"]),
-        ("[ { into_topic: a, dlq: b } ]", &["NOT_AVAILABLE process[0].dlq"]),
+        ("[ { step: s, retries: 3 }, drain ]", &[]),
+        ("[ { into_topic: a, dlq: b } ]", &[]),
     ] {
         let compiled = check(&around(process));
         let mut found = errors(&compiled);

@@ -116,6 +116,21 @@ fn nothing_set_means_the_documented_defaults() {
 }
 
 #[test]
+fn counted_retries_and_dead_letters_are_in_the_plan() {
+    let process = "[ { step: s, retries: 0 }, { broadcast: [ [ { into_sink: k, retries: 7 } ], [ { into_topic: a, dlq: b } ] ] } ]";
+    let plan = World::new().plan(&around(process));
+    let NodeKind::Step { retries, .. } = plan.process.nodes[0].kind else { panic!("a step") };
+    assert_eq!(retries, Some(0));
+    let NodeKind::Broadcast(branches) = &plan.process.nodes[1].kind else { panic!("a broadcast") };
+    let NodeKind::IntoSink { retries, .. } = branches[0].nodes[0].kind else { panic!("a sink") };
+    assert_eq!(retries, Some(7));
+    let NodeKind::IntoTopic { output, dlq: Some(dlq), .. } = branches[1].nodes[0].kind else {
+        panic!("an output")
+    };
+    assert_eq!((&*plan.outputs[output.0].topic, &*plan.outputs[dlq.0].topic), ("a", "b"));
+}
+
+#[test]
 fn nine_pairs_of_delivery_and_auto_commit() {
     use Delivery::{AtLeastOnce, AtMostOnce};
     for (delivery, switch, expected) in [

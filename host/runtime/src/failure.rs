@@ -60,6 +60,12 @@ pub struct Failure {
     pub message: String,
 }
 
+impl From<AssemblyError> for Failure {
+    fn from(error: AssemblyError) -> Self {
+        Failure { status: error.status, message: error.to_string() }
+    }
+}
+
 impl Failure {
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Failure { status: Status::Failed, message: message.into() }

@@ -27,6 +27,8 @@ pub(crate) struct Row {
     pub route: Option<ErrorKind>,
     /// Calls that were made for it at the node where it waits.
     pub attempts: u32,
+    /// Its sink got it a second time, after a flush that left it open.
+    pub resent: bool,
 }
 
 /// A row that its node could not get through.
@@ -88,6 +90,7 @@ impl RowSet {
             token,
             route,
             attempts,
+            resent: false,
         })
     }
 
@@ -102,6 +105,16 @@ impl RowSet {
 }
 
 impl Row {
+    pub(crate) fn new(
+        batch: Arc<Batch>,
+        id: u32,
+        token: Token,
+        route: Option<ErrorKind>,
+        attempts: u32,
+    ) -> Self {
+        Row { batch, id, token, route, attempts, resent: false }
+    }
+
     pub(crate) fn partition(&self) -> PartitionId {
         self.token.partition()
     }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loom_flow::plan::{Delivery, OutputPlan, Plan, Secret, Security, Tombstones};
-use loom_kafka::{ConsumerSettings, CredentialSettings, OutputSettings, ProducerSettings, Sensitive};
+use loom_kafka::{
+    ConsumerSettings, CredentialSettings, OutputInfo, OutputSettings, ProducerSettings, Sensitive,
+};
 
 /// What the plan's consumer is built from. The number of partitions is not known yet; it is set when it is.
 #[must_use]
@@ -22,8 +24,14 @@ pub fn consumer_settings(plan: &Plan) -> ConsumerSettings {
     }
 }
 
-/// The plan's outputs, by their number; outputs of one producer share its settings.
-pub(crate) fn output_settings(outputs: &[OutputPlan]) -> Vec<OutputSettings> {
+/// The plan's outputs, by their number; outputs of one producer share its settings. `infos`: what is known of their
+/// topics, by the same number; nothing is known before the first question.
+pub(crate) fn output_settings(outputs: &[OutputPlan], infos: &[OutputInfo]) -> Vec<OutputSettings> {
+    let mut largest: BTreeMap<&str, usize> = BTreeMap::new();
+    for (output, info) in outputs.iter().zip(infos) {
+        let smallest = largest.entry(&output.producer).or_insert(info.max_message_bytes);
+        *smallest = (*smallest).min(info.max_message_bytes);
+    }
     let mut producers: BTreeMap<&str, Arc<ProducerSettings>> = BTreeMap::new();
     outputs
         .iter()
@@ -34,7 +42,7 @@ pub(crate) fn output_settings(outputs: &[OutputPlan]) -> Vec<OutputSettings> {
                     credentials: credentials(&output.security),
                     compression: output.compression.clone(),
                     idempotence: output.idempotence,
-                    largest_batch: None,
+                    largest_batch: largest.get(&*output.producer).copied(),
                     extra: sensitive(&output.extra),
                 })
             });
@@ -80,7 +88,7 @@ mod tests {
             output("one", "producer", "default:9092", "writer"),
             output("other", "producer", "default:9092", "writer"),
         ];
-        let settings = output_settings(&plans);
+        let settings = output_settings(&plans, &[]);
         for (plan, settings) in plans.iter().zip(&settings) {
             assert_eq!((&settings.topic, &settings.producer.brokers), (&plan.topic, &plan.brokers));
             assert_eq!(settings.producer.credentials.sasl_username, plan.security.sasl_username);

@@ -1,7 +1,7 @@
 //! The request to stop, and the wake-ups of workers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
@@ -16,10 +16,12 @@ pub struct Stop {
 }
 
 struct Shared {
-    now: Box<dyn Fn() -> Moment + Send + Sync>,
+    now: Arc<dyn Fn() -> Moment + Send + Sync>,
     requested: AtomicBool,
     since: OnceLock<Moment>,
     bells: Mutex<Vec<Arc<Bell>>>,
+    /// Requests that are made with this one.
+    rounds: Mutex<Vec<Weak<Shared>>>,
 }
 
 impl Default for Stop {
@@ -38,11 +40,16 @@ impl Stop {
 
     /// The same, with the time since the request counted by this clock.
     pub(crate) fn timed_by(now: impl Fn() -> Moment + Send + Sync + 'static) -> Self {
+        Self::clocked(Arc::new(now))
+    }
+
+    fn clocked(now: Arc<dyn Fn() -> Moment + Send + Sync>) -> Self {
         let shared = Shared {
-            now: Box::new(now),
+            now,
             requested: AtomicBool::new(false),
             since: OnceLock::new(),
             bells: Mutex::default(),
+            rounds: Mutex::default(),
         };
         Stop { shared: Arc::new(shared) }
     }
@@ -55,6 +62,21 @@ impl Stop {
         for bell in self.shared.bells.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             bell.ring();
         }
+        let rounds = std::mem::take(&mut *self.shared.rounds.lock().unwrap_or_else(PoisonError::into_inner));
+        rounds.iter().filter_map(Weak::upgrade).for_each(|shared| Stop { shared }.request());
+    }
+
+    /// A request of its own, which this one makes too: for one round of a flow that may begin anew.
+    pub(crate) fn round(&self) -> Stop {
+        let round = Stop::clocked(self.shared.now.clone());
+        let mut rounds = self.shared.rounds.lock().unwrap_or_else(PoisonError::into_inner);
+        rounds.retain(|other| other.strong_count() > 0);
+        rounds.push(Arc::downgrade(&round.shared));
+        drop(rounds);
+        if self.is_requested() {
+            round.request();
+        }
+        round
     }
 
     /// Whether the stop was asked for.

@@ -24,6 +24,8 @@ pub struct Counters {
     pub flushes: u64,
     /// Sinks that spoke of tokens which were not open, each time.
     pub violations: u64,
+    /// How often the flow began anew in place.
+    pub restarts: u64,
     /// Failed rows by node and kind, routed or not.
     pub errors: BTreeMap<(Arc<str>, ErrorKind), u64>,
 }
@@ -33,13 +35,14 @@ impl Counters {
         *self.errors.entry((node.clone(), kind)).or_default() += rows;
     }
 
-    fn add(&mut self, other: &Counters) {
+    pub(crate) fn add(&mut self, other: &Counters) {
         self.cycles += other.cycles;
         self.retries += other.retries;
         self.commits += other.commits;
         self.commit_failures += other.commit_failures;
         self.flushes += other.flushes;
         self.violations += other.violations;
+        self.restarts += other.restarts;
         for ((node, kind), rows) in &other.errors {
             self.failed(node, *kind, *rows);
         }
@@ -94,6 +97,8 @@ pub struct Summary {
 pub struct Outcome {
     /// Why it ended before it was asked to, or not cleanly; empty when all went well.
     pub failures: Vec<Failure>,
+    /// Why it is to begin anew from the committed offsets; none once it has.
+    pub restart: Option<String>,
     /// What it did.
     pub summary: Summary,
 }
@@ -109,6 +114,7 @@ impl Outcome {
         let new = other.failures.into_iter().filter(|failure| !self.failures.contains(failure));
         let new: Vec<Failure> = new.collect();
         self.failures.extend(new);
+        self.restart = self.restart.take().or(other.restart);
         self.summary.ledger.add(&other.summary.ledger);
         self.summary.counters.add(&other.summary.counters);
         self.summary.held.extend(other.summary.held);
@@ -179,6 +185,7 @@ impl Summary {
             commit_failures = self.counters.commit_failures,
             flushes = self.counters.flushes,
             violations = self.counters.violations,
+            restarts = self.counters.restarts,
             lost_tokens = self.lost_tokens,
             held = %json!(self.held),
             errors = %json!(errors),

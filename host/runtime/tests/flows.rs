@@ -6,6 +6,10 @@ mod bounds;
 mod commit;
 #[path = "flows/config.rs"]
 mod config;
+#[path = "flows/counted.rs"]
+mod counted;
+#[path = "flows/endings.rs"]
+mod endings;
 #[path = "flows/errors.rs"]
 mod errors;
 #[path = "flows/forks.rs"]
@@ -20,6 +24,12 @@ mod modes;
 mod outputs;
 #[path = "flows/property.rs"]
 mod property;
+#[path = "flows/refusals.rs"]
+mod refusals;
+#[path = "flows/republished.rs"]
+mod republished;
+#[path = "flows/restarts.rs"]
+mod restarts;
 #[path = "flows/retries.rs"]
 mod retries;
 #[path = "flows/shutdown.rs"]
@@ -32,6 +42,8 @@ mod smoke;
 mod start;
 #[path = "flows/status.rs"]
 mod status;
+#[path = "flows/tombstones.rs"]
+mod tombstones;
 #[path = "flows/traps.rs"]
 mod traps;
 #[path = "flows/untracked.rs"]

@@ -19,6 +19,8 @@ pub struct Batch {
     key: Option<Column<BytesColumn>>,
     headers: Option<Column<HeaderColumn>>,
     source: Column<SourceColumn>,
+    /// The keys before `rekeyed`; none where the keys are as they came.
+    former_key: Option<Option<Column<BytesColumn>>>,
 }
 
 /// Columns that replace a batch's own, each with one row for each row of the batch. What is absent stays as it was.
@@ -118,7 +120,29 @@ impl Batch {
             key: self.key.as_ref().map(|key| key.select(&index, &mut shared)),
             headers: self.headers.as_ref().map(|headers| headers.select(&index, &mut shared)),
             source: self.source.select(&index, &mut shared),
+            former_key: self
+                .former_key
+                .as_ref()
+                .map(|key| key.as_ref().map(|key| key.select(&index, &mut shared))),
         }
+    }
+
+    /// The batch with other keys, which remembers those that it had. Panics when there is not one for each row.
+    #[must_use]
+    pub fn rekeyed(mut self, key: BytesColumn) -> Batch {
+        assert_eq!(key.len(), self.len(), "a key column has one row for each row of its batch");
+        let former = self.key.replace(Column::new(key));
+        self.former_key.get_or_insert(former);
+        self
+    }
+
+    /// The batch with the keys that it had before [`Batch::rekeyed`].
+    #[must_use]
+    pub fn with_former_keys(mut self) -> Batch {
+        if let Some(key) = self.former_key.take() {
+            self.key = key;
+        }
+        self
     }
 
     /// The batch with these columns in place of its own. Panics when a column has another number of rows.
@@ -238,6 +262,7 @@ impl BatchBuilder {
             key: std::mem::take(&mut self.keyed).then(|| Column::new(key)),
             headers: with_headers.then(|| Column::new(headers)),
             source: Column::new(self.source.finish()),
+            former_key: None,
         }
     }
 }
@@ -284,5 +309,16 @@ mod tests {
         assert_eq!(seen[0], (None, None, vec![b"c".to_vec()], 2));
         assert_eq!(seen[1], (Some(&b"E"[..]), Some(&b"e"[..]), vec![b"e".to_vec()], 4));
         assert_eq!(seen[2], seen[1]);
+    }
+
+    #[test]
+    fn a_rekeyed_batch_remembers_the_keys_that_it_came_with() {
+        let mut key = BytesBuilder::new();
+        [None, Some(&b"new"[..]), Some(b"other")].into_iter().for_each(|value| key.push(value));
+        let batch = letters("abc").rekeyed(key.finish()).select(&[1, 2]);
+        assert_eq!((batch.key(0), batch.key(1)), (Some(&b"new"[..]), Some(&b"other"[..])));
+        let former = batch.with_former_keys();
+        assert_eq!((former.key(0), former.key(1)), (Some(&b"b"[..]), None));
+        assert_eq!(former.clone().with_former_keys().key(0), Some(&b"b"[..]));
     }
 }

@@ -77,7 +77,12 @@ impl<'f> Search<'f> {
         let mut unmatched = false;
         let mut output = false;
         match kind {
-            Kind::Call { .. } | Kind::ExpandRoutes { .. } => plugin = true,
+            Kind::Call { options, .. } => {
+                plugin = true;
+                // Counted retries that are used up are a delivery error.
+                output = options.retries.is_some();
+            }
+            Kind::ExpandRoutes { .. } => plugin = true,
             Kind::Map(spec) => expr(spec),
             Kind::Filter(predicate) => choice(predicate),
             Kind::Fork(switch) | Kind::Router(switch) => {

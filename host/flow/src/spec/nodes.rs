@@ -80,7 +80,7 @@ fn call_options(cx: &mut Cx<'_>, fields: &mut Fields<'_>) -> CallOptions {
     const ON_TRAP: [(&str, Option<OnTrap>); 3] =
         [("rerun", Some(OnTrap::Rerun)), ("fail_batch", Some(OnTrap::FailBatch)), ("reset", None)];
     let timeout = fields.take("timeout").and_then(|field| duration(cx, &field));
-    retries(cx, fields);
+    let retries = retries(cx, fields);
     let concurrency = fields.take("concurrency").and_then(|field| concurrency(cx, &field));
     let ordered = fields.take("ordered").and_then(|field| boolean(cx, &field));
     let on_trap = fields.take("on_trap").and_then(|field| {
@@ -90,7 +90,7 @@ fn call_options(cx: &mut Cx<'_>, fields: &mut Fields<'_>) -> CallOptions {
         }
         at.value
     });
-    CallOptions { timeout, on_trap, concurrency, ordered }
+    CallOptions { timeout, retries, on_trap, concurrency, ordered }
 }
 
 /// Calls at a time. Each needs an instance with memory of its own, so that large numbers are mistakes.
@@ -104,12 +104,9 @@ fn concurrency(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<usize> {
     usize::try_from(at.value).ok()
 }
 
-fn retries(cx: &mut Cx<'_>, fields: &mut Fields<'_>) {
-    if let Some(field) = fields.take("retries")
-        && whole(cx, &field, Zero::Allowed).is_some()
-    {
-        cx.not_available(&field.key_place(), "`retries`");
-    }
+fn retries(cx: &mut Cx<'_>, fields: &mut Fields<'_>) -> Option<u32> {
+    let retries = whole(cx, &fields.take("retries")?, Zero::Allowed)?;
+    Some(u32::try_from(retries.value).unwrap_or(u32::MAX))
 }
 
 fn collect_batch(cx: &mut Cx<'_>, field: &Field<'_>) -> Kind {
@@ -165,11 +162,7 @@ fn into_topic(cx: &mut Cx<'_>, field: &Field<'_>, fields: &mut Fields<'_>) -> Ki
     {
         cx.not_available(&field.key_place(), "`allow_repartition`");
     }
-    let dlq = fields.take("dlq").and_then(|field| {
-        let output = name(cx, &field)?;
-        cx.not_available(&field.key_place(), "`dlq`");
-        Some(output)
-    });
+    let dlq = fields.take("dlq").and_then(|field| name(cx, &field));
     let times = [("source", Timestamp::Source), ("now", Timestamp::Now)];
     let timestamp = fields.take("timestamp").and_then(|field| word(cx, &field, &times));
     let timestamp = timestamp.map_or(Timestamp::Source, |at| at.value);
@@ -190,7 +183,7 @@ fn partitioner(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<Text> {
 fn into_sink(cx: &mut Cx<'_>, field: &Field<'_>, fields: &mut Fields<'_>) -> Kind {
     let plugin = name(cx, field);
     let timeout = fields.take("timeout").and_then(|field| duration(cx, &field));
-    retries(cx, fields);
+    let retries = retries(cx, fields);
     let mut flush =
         FlushBounds { records: 1000, bytes: 1 << 20, interval: std::time::Duration::from_secs(1) };
     if let Some(mut bounds) = fields.take("flush").and_then(|field| Fields::of(cx, &field)) {
@@ -205,7 +198,7 @@ fn into_sink(cx: &mut Cx<'_>, field: &Field<'_>, fields: &mut Fields<'_>) -> Kin
         }
         bounds.finish(cx, "`flush`");
     }
-    Kind::IntoSink { plugin, timeout, flush }
+    Kind::IntoSink { plugin, timeout, retries, flush }
 }
 
 /// A process under a key of the user's.

@@ -62,6 +62,7 @@ pub(crate) enum Kind {
     IntoSink {
         plugin: Option<Text>,
         timeout: Option<Duration>,
+        retries: Option<u32>,
         flush: FlushBounds,
     },
     Drain,
@@ -73,6 +74,7 @@ pub(crate) enum Kind {
 #[derive(Debug, Default)]
 pub(crate) struct CallOptions {
     pub(crate) timeout: Option<Duration>,
+    pub(crate) retries: Option<u32>,
     pub(crate) on_trap: Option<OnTrap>,
     pub(crate) concurrency: Option<usize>,
     /// `ordered` as written, with its place.

@@ -8,6 +8,7 @@
 mod bounds;
 mod plugins;
 mod positions;
+mod rounds;
 mod topics;
 
 use std::sync::Arc;
@@ -17,20 +18,20 @@ use loom_delivery::{Accounts, CommitSchedule};
 use loom_flow::Plan;
 use loom_flow::expr::PayloadCache;
 use loom_flow::plan::Delivery;
-use loom_kafka::{Assigned, Broker};
+use loom_kafka::{Assigned, Broker, OutputInfo};
 use loom_plugin::PluginHost;
 use loom_types::{BatchBuilder, Moment, PartitionId, WorkerIndex};
 
 use crate::Options;
 use crate::clock::{Clock, SystemClock};
-use crate::engine::{self, Seed};
+use crate::engine::Seed;
 use crate::failure::{AssemblyError, Failure};
-use crate::nodes::{Flow, Graph, Op, Plugins, Shared, lower};
-use crate::outputs::Outputs;
+use crate::nodes::{Components, Flow, Graph, Op, Plugins, Shared, lower};
+use crate::outputs::{Asking, Outputs};
 use crate::settings::output_settings;
-use crate::status::{Board, PluginStatus, Seat, Watcher};
+use crate::status::{PluginStatus, Seat};
 use crate::stop::Stop;
-use crate::summary::{Counters, Outcome};
+use crate::summary::Counters;
 use crate::worker::{Bounds, Partition, Parts, Worker};
 
 pub(crate) use positions::Position;
@@ -40,9 +41,16 @@ pub struct Assembled {
     plan: Arc<Plan>,
     broker: Arc<dyn Broker>,
     options: Options,
+    /// The user's request to stop.
     stop: Stop,
+    /// The request to stop this round of it.
+    round: Stop,
     graphs: Vec<Graph>,
     positions: Vec<Position>,
+    /// What is known of the output topics, by the plan's outputs.
+    outputs: Arc<[OutputInfo]>,
+    /// The plugins that every round starts with; none where somebody else drives the workers.
+    components: Option<Arc<Components>>,
 }
 
 /// Pairs a plan with this runtime. Blocks up to the plan's `startup_timeout` while brokers or the coordinator cannot
@@ -66,7 +74,8 @@ pub fn assemble(
         board.set_plugins(plugins.collect());
     }
     let clock = Box::new(SystemClock::since(start));
-    assemble_with(plan, broker, &loaded, options, stop, clock)
+    let assembled = assemble_with(plan, broker, &loaded, options, stop, clock)?;
+    Ok(Assembled { components: Some(Arc::new(loaded)), ..assembled })
 }
 
 /// The same with plugins that are loaded, and with time that is given.
@@ -79,7 +88,8 @@ pub(crate) fn assemble_with(
     clock: Box<dyn Clock>,
 ) -> Result<Assembled, Vec<AssemblyError>> {
     let options = Options { workers: options.workers.max(1), ..options };
-    let interrupt = stop.interrupt(crate::worker::call_grace(plan.runtime.shutdown_timeout));
+    let round = stop.round();
+    let interrupt = round.interrupt(crate::worker::call_grace(plan.runtime.shutdown_timeout));
     let mut graphs = Vec::new();
     for worker in 0..options.workers {
         let graph = lower(&plan, plugins, WorkerIndex(worker as u32), &interrupt);
@@ -87,35 +97,13 @@ pub(crate) fn assemble_with(
             .push(graph.map_err(|refusals| refusals.into_iter().map(plugins::refused).collect::<Vec<_>>())?);
     }
     let mut patience = topics::Patience::new(plan.runtime.startup_timeout, stop.clone(), clock);
-    let partitions = topics::look_up(&plan, &*broker, &mut patience)?;
-    let positions = positions::choose(&plan, &*broker, partitions, &mut patience)?;
-    Ok(Assembled { plan, broker, options, stop: stop.clone(), graphs, positions })
+    let topics = topics::look_up(&plan, &*broker, &mut patience)?;
+    let positions = positions::choose(&plan, &*broker, topics.partitions, &mut patience)?;
+    let (stop, outputs) = (stop.clone(), topics.outputs.into());
+    Ok(Assembled { plan, broker, options, stop, round, graphs, positions, outputs, components: None })
 }
 
 impl Assembled {
-    /// Runs until the flow is stopped, fails, or ends with its input. Every client and plugin is closed when it returns.
-    #[must_use]
-    pub fn run(self) -> Outcome {
-        tracing::info!(
-            flow = &*self.plan.name,
-            workers = self.graphs.len(),
-            partitions = self.positions.len(),
-            topics = self.plan.consumer.topics.join(", "),
-            group = self.plan.consumer.group_id,
-            "running"
-        );
-        let (name, stop) = (self.plan.name.clone(), self.stop.clone());
-        let (board, broker) = (self.options.board.clone(), self.broker.clone());
-        let start = Instant::now();
-        let seeds = self.seeds(|| Box::new(SystemClock::since(start)));
-        let mut outcome = match board {
-            None => engine::run(seeds, &stop),
-            Some(board) => watched(board, broker, || engine::run(seeds, &stop)),
-        };
-        outcome.summary.flow = name;
-        outcome
-    }
-
     /// The workers before anything drives them, each with a clock of its own.
     pub(crate) fn seeds(self, clock: impl Fn() -> Box<dyn Clock>) -> Vec<Seed> {
         let workers = self.graphs.len();
@@ -125,20 +113,33 @@ impl Assembled {
             shares[index % workers].push(position);
         }
         let bounds = bounds::bounds(&self.plan, total);
-        let bells: Vec<_> = (0..workers).map(|_| self.stop.bell()).collect();
+        let bells: Vec<_> = (0..workers).map(|_| self.round.bell()).collect();
         let board = self.options.board.clone();
         let seats = board.as_ref().map_or_else(Vec::new, |board| board.seats(&bells));
         let mut seats = seats.into_iter().map(Some);
         let graphs = self.graphs.into_iter().zip(shares).zip(bells).enumerate();
         let seeds = graphs.map(|(index, ((graph, share), bell))| {
             let (plan, broker) = (self.plan.clone(), self.broker.clone());
-            let (options, stop) = (self.options.clone(), self.stop.clone());
+            let (options, stop) = (self.options.clone(), self.round.clone());
+            let outputs = self.outputs.clone();
             let seat = seats.next().flatten();
             let waker = bell.waker();
             let worker = WorkerIndex(index as u32);
             let build = move |clock: Box<dyn Clock>| {
-                let ground =
-                    Ground { plan, broker, worker, graph, share, total, bounds, options, stop, waker, seat };
+                let ground = Ground {
+                    plan,
+                    broker,
+                    worker,
+                    graph,
+                    share,
+                    outputs,
+                    total,
+                    bounds,
+                    options,
+                    stop,
+                    waker,
+                    seat,
+                };
                 ground
                     .build(clock)
                     .map_err(|error| Failure::new(format!("worker {worker} cannot start: {error}")))
@@ -149,20 +150,6 @@ impl Assembled {
     }
 }
 
-/// Runs with a watcher beside.
-fn watched(board: Board, broker: Arc<dyn Broker>, run: impl FnOnce() -> Outcome) -> Outcome {
-    std::thread::scope(|scope| {
-        let watcher = Watcher::new(board.clone(), broker);
-        let watching = std::thread::Builder::new().name("watcher".to_owned());
-        if let Err(error) = watching.spawn_scoped(scope, || watcher.run()) {
-            tracing::warn!(%error, "no thread to watch for partitions that stall: they are not told");
-        }
-        let outcome = run();
-        board.stopped();
-        outcome
-    })
-}
-
 /// What a worker is built on, on its own thread.
 struct Ground {
     plan: Arc<Plan>,
@@ -170,6 +157,7 @@ struct Ground {
     worker: WorkerIndex,
     graph: Graph,
     share: Vec<Position>,
+    outputs: Arc<[OutputInfo]>,
     total: usize,
     bounds: Bounds,
     options: Options,
@@ -206,15 +194,24 @@ impl Ground {
             });
         }
         let reader = self.broker.reader(assigned, self.total, self.waker.clone())?;
-        let outputs = self.graph.outputs.settings(&output_settings(&plan.outputs));
-        let bell = self.waker.clone();
-        let writer = self.broker.writer(&outputs, self.waker)?;
+        let settings = output_settings(&plan.outputs, &self.outputs);
+        let writer = self.broker.writer(&self.graph.outputs.settings(&settings), self.waker.clone())?;
         let mut nodes = self.graph.nodes;
         for node in &mut nodes {
             if let Op::Waiting(waiting) = &mut node.op {
-                waiting.ring(bell.clone());
+                waiting.ring(self.waker.clone());
             }
         }
+        // Questions go through the clients that asked before the start.
+        let asked = output_settings(&plan.outputs, &[]).into();
+        let facts = Asking::new(self.broker.clone(), asked, self.waker);
+        let infos: Vec<(OutputInfo, usize)> = self
+            .outputs
+            .iter()
+            .zip(&settings)
+            .map(|(info, settings)| (info.clone(), settings.producer.largest_batch.unwrap_or(usize::MAX)))
+            .collect();
+        let outputs = Outputs::new(self.graph.outputs, writer, Box::new(facts), &plan.outputs, &infos);
         let topics: Arc<[Arc<str>]> = plan.consumer.topics.clone().into();
         let shared = Shared {
             worker: self.worker,
@@ -227,16 +224,11 @@ impl Ground {
             interrupt: self.stop.interrupt(crate::worker::call_grace(plan.runtime.shutdown_timeout)),
             failures: Vec::new(),
             named: false,
+            restart: None,
             env: plan.env.clone(),
             plan,
         };
-        let flow = Flow {
-            nodes,
-            entry: self.graph.entry,
-            routes: self.graph.routes,
-            shared,
-            outputs: Outputs::new(self.graph.outputs, writer),
-        };
+        let flow = Flow { nodes, entry: self.graph.entry, routes: self.graph.routes, shared, outputs };
         Ok(Worker::new(Parts {
             flow,
             broker: self.broker,

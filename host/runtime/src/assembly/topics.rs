@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use loom_delivery::Backoff;
 use loom_flow::Plan;
-use loom_kafka::{Broker, KafkaError, Kind};
+use loom_kafka::{Broker, KafkaError, Kind, OutputInfo};
 use loom_types::{Moment, TopicPartition};
 
 use crate::clock::Clock;
@@ -78,19 +78,27 @@ impl Patience {
     }
 }
 
-/// Looks all topics up; the partitions of the inputs, each with its topic's index.
+/// What is known of a flow's topics before it starts.
+pub(super) struct Topics {
+    /// The partitions of the inputs, each with its topic's index.
+    pub partitions: Vec<(u16, TopicPartition)>,
+    /// By the plan's outputs.
+    pub outputs: Vec<OutputInfo>,
+}
+
+/// Looks all topics up.
 pub(super) fn look_up(
     plan: &Plan,
     broker: &dyn Broker,
     patience: &mut Patience,
-) -> Result<Vec<(u16, TopicPartition)>, Vec<AssemblyError>> {
+) -> Result<Topics, Vec<AssemblyError>> {
     let names: Vec<&str> = plan.consumer.topics.iter().map(|topic| &**topic).collect();
     let brokers = plan.consumer.brokers.join(", ");
     let what = format!("asking {brokers} (kafka.{}.brokers) about its topics", plan.consumer.name);
     let inputs = patience
         .ask(&what, |timeout| settled(broker.topics(&names, timeout)?))
         .map_err(|error| vec![error])?;
-    let outputs = output_settings(&plan.outputs);
+    let outputs = output_settings(&plan.outputs, &[]);
     let what = "asking the producers' brokers about the output topics";
     let written = patience
         .ask(what, |timeout| settled(broker.output_topics(&outputs, timeout)?))
@@ -117,17 +125,31 @@ pub(super) fn look_up(
             Err(error) => refuse(topic, format!("input topic (kafka.{}.topics)", plan.consumer.name), error),
         }
     }
-    for (output, info) in plan.outputs.iter().zip(&written) {
-        if let Err(error) = info {
-            let role = if *output.topic == *output.name {
-                "output topic".to_owned()
-            } else {
-                format!("topic of output `{}`,", output.name)
-            };
-            refuse(&output.topic, role, error);
+    let mut outputs = Vec::with_capacity(written.len());
+    for (output, info) in plan.outputs.iter().zip(written) {
+        match info {
+            Ok(info) => {
+                if let Err(error) = &info.described {
+                    tracing::warn!(
+                        output = &*output.topic,
+                        reason = %error,
+                        limit = info.max_message_bytes,
+                        "the output topic's configuration may not be read; records are judged by the default limit"
+                    );
+                }
+                outputs.push(info);
+            }
+            Err(error) => {
+                let role = if *output.topic == *output.name {
+                    "output topic".to_owned()
+                } else {
+                    format!("topic of output `{}`,", output.name)
+                };
+                refuse(&output.topic, role, &error);
+            }
         }
     }
-    if errors.is_empty() { Ok(partitions) } else { Err(errors) }
+    if errors.is_empty() { Ok(Topics { partitions, outputs }) } else { Err(errors) }
 }
 
 type Infos<T> = Vec<Result<T, KafkaError>>;

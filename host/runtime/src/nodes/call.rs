@@ -26,6 +26,8 @@ pub(crate) struct PluginNode {
     pub no: Target,
     pub lanes: Lanes,
     pub breaker: Breaker,
+    /// Calls after the first that a row answered `retry` gets; none = without limit.
+    pub retries: Option<u32>,
 }
 
 impl PluginNode {
@@ -87,6 +89,12 @@ pub(crate) fn kind(cause: Cause) -> ErrorKind {
     }
 }
 
+/// A row whose node has tried it as often as the flow says.
+pub(crate) fn retries_used_up(row: Row, reason: &str) -> FailedRow {
+    let reason = format!("{reason} (attempt {}, and `retries` are used up)", row.attempts);
+    FailedRow { row, kind: ErrorKind::Delivery, reason }
+}
+
 impl Flow {
     fn plugin_node(&mut self, id: NodeId) -> &mut PluginNode {
         match &mut self.nodes[id.0].op {
@@ -119,7 +127,8 @@ impl Flow {
         let node = self.plugin_node(id);
         let in_node = node.span.clone().entered();
         let answers = node.call(&rows, now);
-        let (yes, no) = (node.yes, node.no);
+        let (yes, no, retries) = (node.yes, node.no, node.retries);
+        let used_up = retries.is_some_and(|retries| attempt > retries);
 
         // The changed batch has a row for each row of the call, at its position.
         let changed = (!answers.changes.is_empty())
@@ -148,7 +157,7 @@ impl Flow {
         let mut retried = 0;
         for (position, (row, token)) in ids.into_iter().zip(tokens).enumerate() {
             let partition = token.partition();
-            let row = Row { batch: batch.clone(), id: row, token, route, attempts: attempt };
+            let row = Row::new(batch.clone(), row, token, route, attempt);
             let lanes = &mut node_of(&mut self.nodes[id.0].op).lanes;
             if position >= answers.answered {
                 // The breaker opened before its turn, or a stop would not wait for it.
@@ -158,7 +167,7 @@ impl Flow {
             }
             let failure = failures.next_if(|failure| failure.position as usize == position);
             match failure {
-                Some(failure) if failure.cause == Cause::Retry => {
+                Some(failure) if failure.cause == Cause::Retry && !used_up => {
                     let mut due = now;
                     let mut backoff = backoff.clone();
                     if !lanes.holds(partition) {
@@ -177,6 +186,9 @@ impl Flow {
                     }
                     retried += 1;
                     lanes.open(partition, due, backoff).rows.push_back(Late::Again(row));
+                }
+                Some(failure) if failure.cause == Cause::Retry => {
+                    failed.push(retries_used_up(row, &failure.reason));
                 }
                 Some(failure) => {
                     failed.push(FailedRow { row, kind: kind(failure.cause), reason: failure.reason });

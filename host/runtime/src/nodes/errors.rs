@@ -2,13 +2,16 @@
 //!
 //! A route is a process of its own; what fails inside one is not routed again, but ends under its first kind.
 
+use std::sync::Arc;
+
 use loom_delivery::Token;
 use loom_flow::plan::Unrouted;
-use loom_types::{Ending, ErrorKind};
+use loom_types::{Batch, Ending, ErrorKind};
 
 use super::{Flow, NodeId, Op};
-use crate::envelope::{PluginName, envelopes};
-use crate::rows::{FailedRow, RowSet};
+use crate::envelope::{PluginName, dead_letter as dead_letter_of, envelopes, reason_of};
+use crate::outputs::Refused;
+use crate::rows::{FailedRow, Row, RowSet, ending};
 
 impl Flow {
     /// Routes or ends failed rows of a node.
@@ -28,6 +31,51 @@ impl Flow {
 
     fn failed_alike(&mut self, id: NodeId, kind: ErrorKind, failed: Vec<FailedRow>) {
         self.shared.counters.failed(&self.nodes[id.0].path, kind, failed.len() as u64);
+        self.route(id, kind, failed);
+    }
+
+    /// Rows that an output refused for good. Each goes to the output's `dlq`; one that has none, or that it refused too,
+    /// is a delivery error.
+    pub(crate) fn refused(&mut self, rows: Vec<Refused>) {
+        for refused in rows {
+            let Refused { node: id, dead_letter, route, batch, row, token, attempts, reason } = refused;
+            let Op::Topic { dlq, .. } = &self.nodes[id.0].op else {
+                unreachable!("only outputs refuse rows")
+            };
+            // Also its dead letter and its error row carry the key that the node was given.
+            let batch = Arc::new(Batch::clone(&batch).with_former_keys());
+            if dead_letter {
+                // The letter's headers tell of the first refusal, and count it.
+                let first = reason_of(&batch, row).unwrap_or_default();
+                let reason = format!("{first}; and its `dlq` likewise: {reason}");
+                let row = Row::new(batch, row, token, route, 0);
+                self.route(
+                    id,
+                    ErrorKind::Delivery,
+                    vec![FailedRow { row, kind: ErrorKind::Delivery, reason }],
+                );
+                continue;
+            }
+            let Some(dlq) = *dlq else {
+                let row = Row::new(batch, row, token, route, attempts);
+                self.failed(id, vec![FailedRow { row, kind: ErrorKind::Delivery, reason }]);
+                continue;
+            };
+            self.shared.counters.failed(&self.nodes[id.0].path, ErrorKind::Delivery, 1);
+            let letter = dead_letter_of(&batch, row, &reason, attempts);
+            let failed = [FailedRow {
+                row: Row::new(batch, row, token, route, attempts),
+                kind: ErrorKind::Delivery,
+                reason,
+            }];
+            log_batch(&self.shared.plan.name, &self.nodes[id.0].path, None, &failed, "sent to the dlq");
+            let tokens = failed.into_iter().map(|failed| failed.row.token).collect();
+            let ending = ending(route, Ending::DeadLetter);
+            self.outputs.push_dead_letters(dlq, id, ending, RowSet::all(letter, tokens, route));
+        }
+    }
+
+    fn route(&mut self, id: NodeId, kind: ErrorKind, failed: Vec<FailedRow>) {
         let route = self.nodes[id.0].errors[kind.index()];
         match route {
             Some(route) if failed[0].row.route.is_none() => {
@@ -38,9 +86,11 @@ impl Flow {
                     Op::Sink(sink) => Some(sink.name()),
                     _ => None,
                 };
-                let plugin = plugin.map(|(name, digest)| PluginName { name, digest });
-                log_batch(&self.shared.plan.name, &node.path, plugin, &failed, "routed");
-                let batch = envelopes(&self.shared.plan, &node.path, plugin, self.shared.wall_ms, &failed);
+                let plugin =
+                    plugin.map(|(name, digest)| PluginName { name: name.into(), digest: digest.into() });
+                log_batch(&self.shared.plan.name, &node.path, plugin.as_ref(), &failed, "routed");
+                let batch =
+                    envelopes(&self.shared.plan.name, &node.path, plugin, self.shared.wall_ms, &failed);
                 let tokens = failed.into_iter().map(|failed| failed.row.token).collect();
                 let rows = RowSet::all(batch, tokens, Some(kind));
                 self.run(self.routes[route.0], id, rows);
@@ -89,6 +139,8 @@ impl Flow {
             };
         }
         match (stop, kind) {
+            // One record is enough to say: those behind it mostly fail for the same reason.
+            (true, _) if self.shared.named => told!(tracing::Level::DEBUG, "record refused too"),
             (true, _) => told!(tracing::Level::ERROR, "record refused, the flow stops"),
             (false, ErrorKind::Business) => told!(tracing::Level::WARN, "record rejected, dropped"),
             (false, _) => told!(tracing::Level::ERROR, "record failed, dropped"),
@@ -111,13 +163,13 @@ impl Flow {
 }
 
 /// One line for rows that take a route together.
-fn log_batch(flow: &str, node: &str, plugin: Option<PluginName<'_>>, failed: &[FailedRow], outcome: &str) {
+fn log_batch(flow: &str, node: &str, plugin: Option<&PluginName<'_>>, failed: &[FailedRow], outcome: &str) {
     let first = &failed[0];
     let source = first.row.batch.source(first.row.id);
     tracing::debug!(
         flow,
         node,
-        plugin = plugin.map(|plugin| plugin.name),
+        plugin = plugin.map(|plugin| &*plugin.name),
         topic = &**source.topic,
         partition = source.partition,
         offset = source.offset.0,

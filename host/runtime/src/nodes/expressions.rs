@@ -42,7 +42,7 @@ impl Flow {
                         EvalError::Wire(reason) => (ErrorKind::Wire, reason),
                         EvalError::Task(reason) => (ErrorKind::Task, reason),
                     };
-                    let row = Row { batch: rows.batch.clone(), id, token, route: rows.route, attempts: 1 };
+                    let row = Row::new(rows.batch.clone(), id, token, rows.route, 1);
                     failed.push(FailedRow { row, kind, reason });
                 }
             }
@@ -120,7 +120,9 @@ impl Flow {
     pub(super) fn rekey(&mut self, id: NodeId, expr: &Arc<Expr>, rows: RowSet) -> Option<RowSet> {
         let mut key = BytesBuilder::with_capacity(rows.len(), 0);
         let done = self.evaluate(rows, |scope| expr.key(scope), |value| key.push(value.as_deref()));
-        let keyed = replace(done.passed, Changes { key: Some(key.finish()), ..Changes::default() });
+        let RowSet { batch, ids, tokens, route } = done.passed;
+        // An error row carries the key that the node was given.
+        let keyed = RowSet::all(batch.select(&ids).rekeyed(key.finish()), tokens, route);
         self.failed(id, done.failed);
         (!keyed.is_empty()).then_some(keyed)
     }

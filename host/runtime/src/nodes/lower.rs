@@ -57,6 +57,7 @@ pub(crate) fn lower(
 struct Waits {
     concurrency: Option<usize>,
     ordered: bool,
+    retries: Option<u32>,
 }
 
 struct Lowering<'a> {
@@ -83,8 +84,8 @@ impl Lowering<'_> {
 
     fn node(&mut self, node: &NodePlan, next: Target) -> Target {
         match &node.kind {
-            NodeKind::Step { plugin, timeout, on_trap, concurrency, ordered } => {
-                let waits = Waits { concurrency: *concurrency, ordered: *ordered };
+            NodeKind::Step { plugin, timeout, retries, on_trap, concurrency, ordered } => {
+                let waits = Waits { concurrency: *concurrency, ordered: *ordered, retries: *retries };
                 self.step(node, *plugin, *timeout, *on_trap, waits, next)
             }
             NodeKind::Map(expr) => self.push(node, Op::Map { expr: expr.clone(), next }),
@@ -108,22 +109,28 @@ impl Lowering<'_> {
                 let branches = branches.iter().map(|process| self.process(process)).collect();
                 self.push(node, Op::Broadcast(branches))
             }
-            NodeKind::IntoTopic { output, key, timestamp } => {
-                for ending in &self.endings {
-                    self.outputs.add_writer(*output, *ending);
-                }
+            NodeKind::IntoTopic { output, key, dlq, timestamp } => {
                 let stamp = match timestamp {
                     Timestamp::Source => Stamp::Source,
                     Timestamp::Now => Stamp::Now,
                 };
-                self.push(node, Op::Topic { output: *output, key: key.clone(), stamp })
+                let id = NodeId(self.nodes.len());
+                for ending in &self.endings {
+                    self.outputs.add(*output, id, *ending, stamp);
+                    if let Some(dlq) = dlq {
+                        let ending = if *ending == Ending::Topic { Ending::DeadLetter } else { *ending };
+                        self.outputs.add_dead_letters(*dlq, id, ending);
+                    }
+                }
+                self.push(node, Op::Topic { output: *output, dlq: *dlq, key: key.clone() })
             }
-            NodeKind::IntoSink { plugin, timeout, flush } => {
+            NodeKind::IntoSink { plugin, timeout, retries, flush } => {
                 let context = self.context(node, *plugin, *timeout);
                 let span = span(&context);
                 match self.plugins.sink(*plugin, context) {
                     Ok(start) => {
-                        let sink = SinkNode::new(self.plugins.label(*plugin), span, start, *flush);
+                        let label = self.plugins.label(*plugin);
+                        let sink = SinkNode::new(label, span, start, *flush, *retries);
                         self.push(node, Op::Sink(Box::new(sink)))
                     }
                     Err(error) => self.refuse(node, error),
@@ -149,7 +156,7 @@ impl Lowering<'_> {
         let span = span(&context);
         match self.plugins.step(plugin, context, on_trap, self.interrupt) {
             Ok(step) => {
-                let op = self.plugin(plugin, step, span, next, next);
+                let op = self.plugin(plugin, step, span, waits.retries, (next, next));
                 self.push(node, op)
             }
             Err(error) => self.refuse(node, error),
@@ -162,13 +169,13 @@ impl Lowering<'_> {
             Predicate::Plugin(plugin) => {
                 let context = self.context(node, *plugin, None);
                 if self.network(*plugin) {
-                    let waits = Waits { concurrency: None, ordered: true };
+                    let waits = Waits { concurrency: None, ordered: true, retries: None };
                     return self.waiting(node, *plugin, context, WaitingRole::Predicate, waits, yes, no);
                 }
                 let span = span(&context);
                 match self.plugins.predicate(*plugin, context, self.interrupt) {
                     Ok(predicate) => {
-                        let op = self.plugin(*plugin, predicate, span, yes, no);
+                        let op = self.plugin(*plugin, predicate, span, None, (yes, no));
                         self.push(node, op)
                     }
                     Err(error) => self.refuse(node, error),
@@ -210,6 +217,7 @@ impl Lowering<'_> {
             concurrency,
             limit: limit.unwrap_or_else(|| Limits::default().timeout),
             ordered: waits.ordered,
+            retries: waits.retries,
             network: self.network(id),
         };
         self.push(node, Op::Waiting(Box::new(WaitingNode::new(parts))))
@@ -220,12 +228,13 @@ impl Lowering<'_> {
         id: PluginId,
         calls: Box<dyn RowCalls>,
         span: tracing::Span,
-        yes: Target,
-        no: Target,
+        retries: Option<u32>,
+        (yes, no): (Target, Target),
     ) -> Op {
         let breaker = Breaker::new(self.plan.plugins[id.0].breaker);
         let plugin = self.plugins.label(id);
-        Op::Plugin(Box::new(PluginNode { plugin, calls, span, yes, no, lanes: Lanes::default(), breaker }))
+        let lanes = Lanes::default();
+        Op::Plugin(Box::new(PluginNode { plugin, calls, span, yes, no, lanes, breaker, retries }))
     }
 
     fn context(&self, node: &NodePlan, plugin: PluginId, timeout: Option<Duration>) -> NodeContext {

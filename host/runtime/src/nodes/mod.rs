@@ -21,7 +21,6 @@ use loom_delivery::Accounts;
 use loom_flow::Plan;
 use loom_flow::expr::{Expr, PayloadCache};
 use loom_flow::plan::{OutputId, RouteId};
-use loom_kafka::Stamp;
 use loom_plugin::Interrupt;
 use loom_types::{Ending, ErrorKind, Moment, WorkerIndex};
 
@@ -79,7 +78,12 @@ pub(crate) enum Op {
     /// Every row to every branch.
     Broadcast(Vec<Target>),
     /// A Kafka output.
-    Topic { output: OutputId, key: Option<Arc<Expr>>, stamp: Stamp },
+    Topic {
+        output: OutputId,
+        /// Where rows go that the output refuses for good.
+        dlq: Option<OutputId>,
+        key: Option<Arc<Expr>>,
+    },
     /// A sink component.
     Sink(Box<SinkNode>),
 }
@@ -112,6 +116,8 @@ pub(crate) struct Shared {
     pub failures: Vec<Failure>,
     /// A record that stops the flow was named: of those behind it, most fail for the same reason.
     pub named: bool,
+    /// Why the flow is to begin anew from the committed offsets: what happened first.
+    pub restart: Option<String>,
     pub env: Arc<BTreeMap<String, String>>,
 }
 
@@ -132,6 +138,11 @@ impl Shared {
         if !self.failures.contains(&failure) {
             self.failures.push(failure);
         }
+    }
+
+    /// Has the flow begin anew from the committed offsets, as after a crash.
+    pub(crate) fn restart(&mut self, reason: impl FnOnce() -> String) {
+        self.restart.get_or_insert_with(reason);
     }
 
     /// Stops the flow because of a record; the first one is named, all are logged.

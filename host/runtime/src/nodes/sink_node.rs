@@ -17,9 +17,15 @@ pub(crate) struct SinkNode {
 }
 
 impl SinkNode {
-    pub(crate) fn new(plugin: Label, span: tracing::Span, start: SinkStart, flush: FlushBounds) -> SinkNode {
+    pub(crate) fn new(
+        plugin: Label,
+        span: tracing::Span,
+        start: SinkStart,
+        flush: FlushBounds,
+        retries: Option<u32>,
+    ) -> SinkNode {
         let SinkStart { first, make, write_bytes, tracked } = start;
-        let sink = Sink::new(first, make, SinkBounds { flush, write_bytes, tracked });
+        let sink = Sink::new(first, make, SinkBounds { flush, write_bytes, tracked, retries });
         SinkNode { plugin, span, sink }
     }
 

@@ -1,11 +1,9 @@
 //! The walk: rows go depth first from a target to where they end or wait.
 
 use loom_delivery::Token;
-use loom_flow::plan::OutputId;
-use loom_kafka::Stamp;
 use loom_types::{Ending, ErrorKind};
 
-use super::{Flow, NodeId, Op, Target};
+use super::{Flow, NodeId, Op, Shared, Target};
 use crate::rows::{FailedRow, RowSet, ending};
 
 impl Flow {
@@ -50,11 +48,26 @@ impl Flow {
                 places.push((what, rows));
             }
         }
-        let outputs = self.outputs.pending().count() + self.outputs.in_flight();
-        if outputs > 0 {
-            places.push(("Kafka outputs".to_owned(), outputs));
+        places.extend(self.outputs.waiting());
+        let sent = self.outputs.in_flight();
+        if sent > 0 {
+            places.push(("Kafka outputs, sent and not acknowledged".to_owned(), sent));
         }
         places
+    }
+
+    /// Hands rows that wait at outputs to the clients. What a topic does not take goes its way at once, which may bring
+    /// more to send; a row comes to this at most three times, with its first choice, its `dlq` and an error route.
+    pub(crate) fn send_outputs(&mut self) {
+        let mut refused = Vec::new();
+        loop {
+            let Shared { now, random, accounts, .. } = &self.shared;
+            self.outputs.send(*now, *random, accounts, &mut refused);
+            if refused.is_empty() {
+                return;
+            }
+            self.refused(std::mem::take(&mut refused));
+        }
     }
 
     /// Ends rows that need nothing more.
@@ -78,26 +91,18 @@ impl Flow {
                 let branches = branches.clone();
                 self.broadcast(id, &branches, rows);
             }
-            Op::Topic { output, key, stamp } => {
-                let (output, stamp) = (*output, *stamp);
-                match key.clone() {
-                    Some(key) => {
-                        if let Some(rows) = self.rekey(id, &key, rows) {
-                            self.queue(output, stamp, rows);
-                        }
-                    }
-                    None => self.queue(output, stamp, rows),
+            Op::Topic { output, key, .. } => {
+                let output = *output;
+                let rows = match key.clone() {
+                    Some(key) => self.rekey(id, &key, rows),
+                    None => Some(rows),
+                };
+                if let Some(rows) = rows {
+                    let ending = ending(rows.route, Ending::Topic);
+                    self.outputs.push(output, id, ending, rows);
                 }
             }
         }
-    }
-
-    fn queue(&mut self, output: OutputId, stamp: Stamp, rows: RowSet) {
-        // An error row carries the time of its failure: with the record's own, an old backlog's errors would be past the
-        // topic's retention on arrival.
-        let stamp = if rows.route.is_some() { Stamp::Now } else { stamp };
-        let ending = ending(rows.route, Ending::Topic);
-        self.outputs.push(output, ending, rows, stamp);
     }
 
     fn broadcast(&mut self, id: NodeId, branches: &[Target], rows: RowSet) {

@@ -11,12 +11,13 @@ mod stopping;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loom_delivery::{CommitSchedule, lost_tokens};
-use loom_kafka::{Ack, Broker, KafkaError, Kind, OffsetStore, PartitionSource};
+use loom_delivery::{CommitSchedule, Token, lost_tokens};
+use loom_kafka::{Broker, KafkaError, Kind, OffsetStore, PartitionSource};
 use loom_types::{BatchBuilder, Ending, ErrorKind, Moment, TopicPartition};
 
 use crate::clock::Clock;
-use crate::nodes::{Flow, NodeId, Op};
+use crate::nodes::{Flow, NodeId, Op, Shared};
+use crate::outputs::News;
 use crate::status::Seat;
 use crate::stop::Stop;
 use crate::summary::{Outcome, PartitionSummary, Summary, Unresolved};
@@ -155,11 +156,11 @@ impl Worker {
         self.flow.shared.random = self.clock.random();
 
         self.commit_answers(now);
-        self.acknowledgements();
+        self.acknowledgements(now);
         self.client_errors(now);
         self.progress_nodes(now);
         let took = self.advance_phase(now);
-        self.flow.outputs.send(&self.flow.shared.accounts);
+        self.flow.send_outputs();
         self.flow.shared.cache.clear();
         let commit_due = self.commit(now);
         self.answer_board(now);
@@ -182,44 +183,56 @@ impl Worker {
     }
 
     /// Books what became of rows that were sent.
-    fn acknowledgements(&mut self) {
+    fn acknowledgements(&mut self, now: Moment) {
+        let Shared { accounts, random, .. } = &mut self.flow.shared;
+        let mut news = News::default();
+        self.flow.outputs.acks(now, *random, accounts, &mut news);
+        for (token, output) in news.unknown {
+            self.unknown(token, &output);
+        }
+        if !news.refused.is_empty() {
+            self.flow.refused(news.refused);
+        }
+    }
+
+    /// A row that may be written or not. Nothing but reading it again can tell, so the flow begins anew.
+    fn unknown(&mut self, token: Token, output: &str) {
         let shared = &mut self.flow.shared;
-        let (partitions, phase) = (&self.partitions, self.phase);
-        self.flow.outputs.acks(|output, ending, token, ack| {
-            let (what, reason) = match ack {
-                Ack::Written => return shared.accounts.redeem(token, ending),
-                // A client that closes gives back what it could not write.
-                Ack::Unknown if phase != Phase::Running => return token.give_up(),
-                Ack::Unknown => ("gives the record back without a verdict", String::new()),
-                Ack::Refused(refusal) => ("refuses the record for good", format!(": {}", refusal.error)),
-            };
-            let topic = shared.plan.outputs[output.0].topic.clone();
-            let name = &partitions[token.partition().index()].name;
-            let offset = shared.accounts.offset(&token);
+        // A client that closes gives back what it could not write.
+        if self.phase != Phase::Running {
+            return token.give_up();
+        }
+        let name = &self.partitions[token.partition().index()].name;
+        let offset = shared.accounts.offset(&token);
+        if !shared.accounts.is_tracked() {
             tracing::error!(
                 topic = &*name.topic,
                 partition = name.partition,
                 offset = offset.map(|offset| offset.0),
-                output = &*topic,
-                kind = "delivery",
-                reason = &*reason,
-                "an output {what}"
+                output,
+                kind = ErrorKind::Delivery.name(),
+                "nobody knows whether a record was written; it is not tried again"
             );
-            if !shared.accounts.is_tracked() {
-                return shared.accounts.redeem(token, Ending::Dropped(ErrorKind::Delivery));
-            }
-            let offset = offset.map_or_else(String::new, |at| format!(" offset {at}"));
-            shared.refuse(|| {
-                format!("{name}{offset}: topic {topic} {what}{reason}; the flow stops, and the record is not committed")
-            });
-            token.give_up();
+            return shared.accounts.redeem(token, Ending::Dropped(ErrorKind::Delivery));
+        }
+        token.give_up();
+        let offset = offset.map_or_else(String::new, |at| format!(" offset {at}"));
+        shared.restart(|| {
+            format!("{name}{offset}: the client of topic {output} gave the record back without a verdict")
         });
     }
 
     fn client_errors(&mut self, now: Moment) {
         let mut errors: Vec<KafkaError> = Vec::new();
-        self.source.client_errors(&mut errors);
         self.flow.outputs.client_errors(&mut errors);
+        errors.retain(|error| {
+            let fatal = error.kind == Kind::Fatal;
+            if fatal {
+                self.flow.shared.restart(|| format!("a producer cannot go on: {error}"));
+            }
+            !fatal
+        });
+        self.source.client_errors(&mut errors);
         for error in errors {
             let ends = matches!(error.kind, Kind::Fatal | Kind::Authentication | Kind::Authorization);
             if ends {
@@ -269,7 +282,9 @@ impl Worker {
     fn sleep(&self, now: Moment, commit_due: Option<Moment>) -> Next {
         let poll_again = now + self.flow.shared.plan.consumer.poll_backoff;
         let phase_due = self.phase.due(self.commits.is_in_flight());
-        let due = [Some(poll_again), commit_due, self.node_due(), phase_due, self.end_deadline()];
+        let outputs_due = self.flow.outputs.next_due();
+        let due =
+            [Some(poll_again), commit_due, self.node_due(), outputs_due, phase_due, self.end_deadline()];
         let next = due.into_iter().flatten().min().unwrap_or(poll_again);
         let wait = next.since(now);
         if wait.is_zero() { Next::Now } else { Next::Sleep(wait) }
@@ -317,6 +332,6 @@ impl Worker {
             counters,
             lost_tokens: lost_tokens(),
         };
-        Outcome { failures: std::mem::take(&mut shared.failures), summary }
+        Outcome { failures: std::mem::take(&mut shared.failures), restart: shared.restart.take(), summary }
     }
 }

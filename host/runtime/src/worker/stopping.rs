@@ -81,7 +81,9 @@ impl Worker {
     pub(super) fn advance_phase(&mut self, now: Moment) -> bool {
         match self.phase {
             Phase::Running => {
-                let stopped = self.stop.is_requested() || !self.flow.shared.failures.is_empty();
+                let shared = &self.flow.shared;
+                let stopped =
+                    self.stop.is_requested() || !shared.failures.is_empty() || shared.restart.is_some();
                 if !stopped && !self.input_is_done(now) {
                     return self.intake(now);
                 }
@@ -111,15 +113,17 @@ impl Worker {
     }
 
     fn begin_draining(&mut self, now: Moment) {
-        if !self.flow.shared.failures.is_empty() {
+        if !self.flow.shared.failures.is_empty() || self.flow.shared.restart.is_some() {
             // Half a flow is not a flow: the other workers stop too, while this one drains.
             self.stop.request();
         }
         let times = Times::of(self.flow.shared.plan.runtime.shutdown_timeout);
         // The time runs from the request, also while a call of a plugin kept the worker from seeing it.
         let late = self.stop.requested_for();
+        // A producer that cannot go on writes nothing more, and what it has is read again.
+        let drained = if self.flow.shared.restart.is_some() { Duration::ZERO } else { times.drained };
         self.phase = Phase::Draining {
-            until: now + times.drained.saturating_sub(late),
+            until: now + drained.saturating_sub(late),
             deadline: now + times.committed.saturating_sub(late),
         };
         self.held = self.flow.waiting();
@@ -144,6 +148,7 @@ impl Worker {
                 node.sink.abandon_back_offs();
             }
         }
+        self.flow.outputs.abandon_waits();
         // An error route may lead through a step that asks to be tried again.
         let mut hung = 0;
         for at in 0..self.busy.len() {
@@ -187,9 +192,9 @@ impl Worker {
                 self.flow.shared.fail(failure);
             }
         }
-        self.flow.outputs.send(&self.flow.shared.accounts);
+        self.flow.send_outputs();
         self.flow.outputs.close(if quiet { until.since(now) } else { Duration::ZERO });
-        self.acknowledgements();
+        self.acknowledgements(now);
         self.phase = Phase::Committing { next: now, deadline };
     }
 

@@ -118,9 +118,34 @@ pub fn payloads(broker: &MemoryBroker, topic: &str) -> Vec<String> {
     texts.into_iter().map(|text| text.unwrap_or_else(|| "null".to_owned())).collect()
 }
 
-/// The payloads of an error topic, as JSON.
+/// The payloads of an error topic, as JSON; each as the published schema says.
 pub fn envelopes(broker: &MemoryBroker, topic: &str) -> Vec<Value> {
-    payloads(broker, topic).iter().map(|text| serde_json::from_str(text).unwrap()).collect()
+    let all: Vec<Value> =
+        payloads(broker, topic).iter().map(|text| serde_json::from_str(text).unwrap()).collect();
+    for envelope in &all {
+        if let Err(error) = envelope_schema().validate(envelope) {
+            panic!("{error} (at {}): {envelope}", error.instance_path);
+        }
+    }
+    all
+}
+
+/// The schema of the documentation.
+fn envelope_schema() -> &'static jsonschema::Validator {
+    static SCHEMA: OnceLock<jsonschema::Validator> = OnceLock::new();
+    SCHEMA.get_or_init(|| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/envelope.schema.json");
+        let schema = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        jsonschema::draft202012::options().should_validate_formats(true).build(&schema).unwrap()
+    })
+}
+
+/// The value of a header that a record has once.
+pub fn header(record: &Record, name: &str) -> Option<String> {
+    let mut found = record.headers.iter().filter(|(other, _)| other == name.as_bytes());
+    let (_, value) = found.next()?;
+    assert!(found.next().is_none(), "{name} is there once");
+    Some(String::from_utf8(value.clone()?).unwrap())
 }
 
 pub fn kafka_error(kind: Kind, code: &'static str) -> KafkaError {

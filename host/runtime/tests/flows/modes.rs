@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use loom_kafka::memory::{MemoryBroker, Pulled, Record, RecordStream, RowFault, When, system_clock};
+use loom_kafka::memory::{MemoryBroker, Pulled, Record, RecordStream, RowFault, system_clock};
 use loom_kafka::{Kind, Waker};
 use loom_runtime::{End, Options};
 
@@ -29,8 +29,10 @@ fn at_most_once_delivers_and_leaves_commits_to_the_client() {
 fn at_most_once_drops_a_refused_record_loudly_and_goes_on() {
     let broker = broker(&["out"]);
     produce(&broker, &["a", "b", "c"]);
-    let refusal = RowFault::Refused(kafka_error(Kind::Refused, "MSG_SIZE_TOO_LARGE"));
-    broker.faults().rows("out", When::nth(2), refusal);
+    let error = kafka_error(Kind::Refused, "MSG_SIZE_TOO_LARGE");
+    broker.faults().rows_where("out", move |record| {
+        (record.payload.as_deref() == Some(b"b")).then(|| RowFault::Refused(error.clone()))
+    });
     let running = start(&flow("delivery: at_most_once", "process: [ { into_topic: out } ]\n"), &broker);
     running.until_count("out", 2);
     let outcome = running.stop();

@@ -1,7 +1,7 @@
 //! What an output that refuses, or that gives no verdict, does to the flow.
 
 use loom_kafka::Kind;
-use loom_kafka::memory::{Call, RowFault, When};
+use loom_kafka::memory::{Call, RowFault};
 
 use crate::harness::{broker, committed, flow, kafka_error, payloads, produce, start};
 
@@ -22,35 +22,6 @@ fn a_refusal_for_good_stops_the_flow_before_the_record_and_names_it() {
     }
     assert_eq!(committed(&broker), Some(1));
     assert_eq!(payloads(&broker, "out"), ["a", "b", "c"], "neighbours are written, in order");
-}
-
-#[test]
-fn a_row_without_a_verdict_stops_the_flow_so_that_it_is_delivered_again() {
-    for fault in [RowFault::AckLost, RowFault::Lost] {
-        let broker = broker(&["out"]);
-        produce(&broker, &["a", "b", "c"]);
-        broker.faults().rows("out", When::nth(2), fault);
-        let outcome = start(&flow("", "process: [ { into_topic: out } ]\n"), &broker).ended();
-        assert_eq!(outcome.status(), 4);
-        assert!(outcome.failures[0].message.contains("in/0 offset 1"), "{:?}", outcome.failures);
-        assert_eq!(committed(&broker), Some(1));
-        let again = start(&flow("", "process: [ { into_topic: out } ]\n"), &broker);
-        again.until_committed(3);
-        assert_eq!(again.stop().failures, []);
-        let seen = payloads(&broker, "out");
-        assert!(["a", "b", "c"].iter().all(|payload| seen.iter().any(|seen| seen == payload)), "{seen:?}");
-    }
-}
-
-#[test]
-fn a_producer_that_can_not_go_on_stops_the_flow() {
-    let broker = broker(&["out"]);
-    let running = start(&flow("", "process: [ { into_topic: out } ]\n"), &broker);
-    running.until("a writer", |view| view.writers() == 1);
-    broker.faults().writer_error(kafka_error(Kind::Fatal, "_FATAL"));
-    let outcome = running.ended();
-    assert_eq!(outcome.status(), 4);
-    assert!(outcome.failures[0].message.contains("_FATAL"), "{:?}", outcome.failures);
 }
 
 #[test]

@@ -51,7 +51,7 @@ impl Bench {
             row: "",
         });
         let token = self.accounts.register(self.partition, offset, 1);
-        let row = Row { batch: Arc::new(builder.finish()), id: 0, token, route: None, attempts: 0 };
+        let row = Row::new(Arc::new(builder.finish()), 0, token, None, 0);
         self.window.push(row, self.now);
     }
 

@@ -9,6 +9,8 @@ use loom_types::Moment;
 
 use super::{Open, Sink, SinkEvent, Unflushed, failed};
 use crate::late::retry_backoff;
+use crate::nodes::call::retries_used_up;
+use crate::rows::Row;
 
 /// Tokens that were not open are logged no more often.
 const VIOLATIONS_AGAIN: Duration = Duration::from_secs(10);
@@ -104,6 +106,7 @@ impl Sink {
         match result {
             Ok(()) => {
                 self.flushes += 1;
+                self.flush_tries = 0;
                 self.wait_backoff.reset();
                 self.unflushed = Unflushed::default();
                 if self.table.is_empty() {
@@ -115,7 +118,12 @@ impl Sink {
             }
             Err(failure) if failure.cause == Cause::Retry && !lost => {
                 self.flush_asked = true;
-                self.wait_for(&failure.reason, now);
+                self.flush_tries += 1;
+                if self.bounds.retries.is_some_and(|retries| self.flush_tries > retries) {
+                    self.give_up_flushing(&failure.reason, events);
+                } else {
+                    self.wait_for(&failure.reason, now);
+                }
             }
             Err(failure) => {
                 // What the instance still holds of these rows must not be written beside what is written again.
@@ -129,15 +137,25 @@ impl Sink {
         }
     }
 
+    /// Whoever asked for another flush asked too often: what the sink holds is not written. Its instance goes too, so that
+    /// nothing of these rows is written later.
+    fn give_up_flushing(&mut self, reason: &str, events: &mut Vec<SinkEvent>) {
+        self.wait_backoff.reset();
+        self.flush_asked = false;
+        let rows = self.lose_instance().into_iter().map(|open| retries_used_up(open.row, reason));
+        events.extend(rows.map(SinkEvent::Failed));
+    }
+
     /// Rows that a flush which succeeded left open: once more, on a new instance; then they are delivery errors.
     fn left_open(&mut self, left: Vec<Open>, events: &mut Vec<SinkEvent>) {
-        let (twice, once): (Vec<Open>, Vec<Open>) = left.into_iter().partition(|open| open.resent);
+        let (twice, once): (Vec<Open>, Vec<Open>) = left.into_iter().partition(|open| open.row.resent);
         events.extend(twice.into_iter().map(|open| {
             let reason = "the sink's flush succeeded twice without completing this record".to_owned();
             failed(open, CallFailure { cause: Cause::Protocol, reason })
         }));
         if !once.is_empty() {
-            let again = once.into_iter().map(|open| Open { resent: true, ..open }).collect();
+            let again = once.into_iter();
+            let again = again.map(|open| Open { row: Row { resent: true, ..open.row }, ..open }).collect();
             self.again_alone(again, "flush", "it succeeded without completing these records");
         }
     }
@@ -157,6 +175,7 @@ impl Sink {
     /// Throws the instance away; the rows that it held, in their order.
     fn lose_instance(&mut self) -> Vec<Open> {
         self.calls = None;
+        self.flush_tries = 0;
         self.unflushed = Unflushed::default();
         let mut open: Vec<Open> = self.table.drain().collect();
         open.sort_by_key(|open| open.order);
@@ -197,7 +216,9 @@ impl Sink {
             };
             match said {
                 Verdict::Complete => events.push(SinkEvent::Completed(open.row)),
-                Verdict::Fail(Cause::Retry, reason) => self.park(vec![open], &reason, retry_backoff(), now),
+                Verdict::Fail(Cause::Retry, reason) => {
+                    self.park(vec![open], &reason, retry_backoff(), now, events);
+                }
                 Verdict::Fail(cause, reason) => events.push(failed(open, CallFailure { cause, reason })),
             }
         }

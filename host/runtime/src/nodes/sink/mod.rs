@@ -62,6 +62,8 @@ pub(crate) struct SinkBounds {
     pub write_bytes: u64,
     /// Whether the component completes tokens; without, a written row is done (at most once only).
     pub tracked: bool,
+    /// Writes after the first that a row answered `retry` gets, and calls of `flush` likewise; none = without limit.
+    pub retries: Option<u32>,
 }
 
 /// A row that the sink has.
@@ -72,8 +74,6 @@ struct Open {
     order: u64,
     /// It was written with no other row in the sink: what fails is its own failure.
     alone: bool,
-    /// It was sent a second time, after a flush that left it open.
-    resent: bool,
 }
 
 /// What was written and not flushed.
@@ -100,6 +100,8 @@ pub(crate) struct Sink {
     /// Nothing is called before this moment, after a `retry` of flush or a start that failed.
     wait: Option<Moment>,
     wait_backoff: Backoff,
+    /// Calls of `flush` in a row that were answered `retry`.
+    flush_tries: u32,
     queue: VecDeque<Row>,
     lanes: Lanes,
     alone: VecDeque<Open>,
@@ -126,6 +128,7 @@ impl Sink {
             flush_asked: false,
             wait: None,
             wait_backoff: retry_backoff(),
+            flush_tries: 0,
             queue: VecDeque::new(),
             lanes: Lanes::default(),
             alone: VecDeque::new(),
@@ -310,20 +313,22 @@ impl Sink {
     fn write(&mut self, rows: Vec<Row>, backoff: Backoff, now: Moment, events: &mut Vec<SinkEvent>) {
         let open = rows.into_iter().map(|row| {
             self.order += 1;
-            Open {
-                order: self.order,
-                alone: false,
-                resent: false,
-                row: Row { attempts: row.attempts + 1, ..row },
-            }
+            Open { order: self.order, alone: false, row: Row { attempts: row.attempts + 1, ..row } }
         });
         let open = open.collect();
         let Err((failure, back)) = self.call_write(open, now, events) else { return };
-        if failure.cause == Cause::Retry {
-            self.park(back, &failure.reason, backoff, now);
+        // One row of a call may have its retries used up for another's sake: alone it shows whose they were.
+        let blamed = back.len() > 1 && back.iter().any(|open| self.has_used_up(&open.row));
+        if failure.cause == Cause::Retry && !blamed {
+            self.park(back, &failure.reason, backoff, now, events);
         } else {
             self.again_alone(back, "write", &failure.reason);
         }
+    }
+
+    /// Whether a row that is answered `retry` now was tried as often as the flow says.
+    fn has_used_up(&self, row: &Row) -> bool {
+        self.bounds.retries.is_some_and(|retries| row.attempts > retries)
     }
 
     /// Writes and flushes rows one by one: each that fails, fails alone.
@@ -352,7 +357,7 @@ impl Sink {
                 Ok(()) if self.table.is_empty() => {}
                 Ok(()) => self.flush(now, events),
                 Err((failure, back)) if failure.cause == Cause::Retry => {
-                    self.park(back, &failure.reason, retry_backoff(), now);
+                    self.park(back, &failure.reason, retry_backoff(), now, events);
                 }
                 Err((failure, back)) => {
                     events.extend(back.into_iter().map(|open| failed(open, failure.clone())));

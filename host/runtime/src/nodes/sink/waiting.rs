@@ -3,8 +3,9 @@
 use loom_delivery::Backoff;
 use loom_types::Moment;
 
-use super::{Open, Sink};
+use super::{Open, Sink, SinkEvent};
 use crate::late::Late;
+use crate::nodes::call::retries_used_up;
 use crate::rows::Row;
 use crate::status::Release;
 
@@ -62,9 +63,20 @@ impl Sink {
         self.alone.make_contiguous().sort_by_key(|open| open.order);
     }
 
-    /// Has rows wait, each partition's in order behind the first of them.
-    pub(super) fn park(&mut self, rows: Vec<Open>, reason: &str, backoff: Backoff, now: Moment) {
+    /// Has rows wait, each partition's in order behind the first of them; those whose retries are used up fail.
+    pub(super) fn park(
+        &mut self,
+        rows: Vec<Open>,
+        reason: &str,
+        backoff: Backoff,
+        now: Moment,
+        events: &mut Vec<SinkEvent>,
+    ) {
         for open in rows {
+            if self.has_used_up(&open.row) {
+                events.push(SinkEvent::Failed(retries_used_up(open.row, reason)));
+                continue;
+            }
             let partition = open.row.partition();
             let mut backoff = backoff.clone();
             let mut due = now;

@@ -20,7 +20,7 @@ use std::time::Duration;
 use loom_plugin::{Breaker, Cause, Permit, RowFailure};
 use loom_types::{Moment, PartitionId};
 
-use super::call::kind;
+use super::call::{kind, retries_used_up};
 use super::plugins::Label;
 use super::{Flow, NodeId, Op, Target};
 use crate::late::{Leaving, Stand, Window, wait_after};
@@ -45,6 +45,8 @@ pub(crate) struct Waiting {
     pub limit: Duration,
     /// Whether a partition's rows leave in their order.
     pub ordered: bool,
+    /// Calls after the first that a row gets which is to be tried again; none = without limit.
+    pub retries: Option<u32>,
     /// Whether the plugin may use the network, so that it may be slow through no fault of the record.
     pub network: bool,
 }
@@ -222,7 +224,8 @@ impl WaitingNode {
             }
             Err(Fault { cause, reason, waited }) => {
                 let late = cause == Cause::Timeout && waited && parts.network;
-                if cause == Cause::Retry || late {
+                let again = cause == Cause::Retry || late;
+                if again && parts.retries.is_none_or(|retries| row.attempts <= retries) {
                     let wait = wait_after(row.attempts, random);
                     if window.is_first_again(number) {
                         told(&row, wait, &reason);
@@ -231,7 +234,11 @@ impl WaitingNode {
                     record(parts, Some(Cause::Retry), now);
                     return Settled::Retried;
                 }
-                (Leaving::Failed(FailedRow { row, kind: kind(cause), reason }), Some(cause))
+                if again {
+                    (Leaving::Failed(retries_used_up(row, &reason)), Some(Cause::Retry))
+                } else {
+                    (Leaving::Failed(FailedRow { row, kind: kind(cause), reason }), Some(cause))
+                }
             }
         };
         record(parts, counted, now);

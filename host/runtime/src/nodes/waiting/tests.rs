@@ -105,6 +105,7 @@ impl Bench {
             concurrency,
             limit: Duration::from_secs(1),
             ordered,
+            retries: None,
             network,
         });
         let mut accounts = Accounts::tracked();
@@ -296,4 +297,22 @@ fn at_a_stop_what_is_tried_again_is_given_up_and_the_rest_goes_on() {
     assert_eq!(bench.offsets(1), [0, 1, 2]);
     assert!(bench.node.is_empty());
     assert_eq!(bench.accounts.tracker(bench.partitions[0]).watermark(), CommitOffset(0));
+}
+
+#[test]
+fn counted_retries_end_a_row_and_the_others_leave_in_order() {
+    let mut bench = Bench::new(2, true, true, |_, offset, _, _| {
+        let verdict = match offset {
+            1 => fault(Cause::Retry, false),
+            2 => fault(Cause::Timeout, true),
+            _ => passes(),
+        };
+        (1, verdict)
+    });
+    bench.node.parts.retries = Some(2);
+    bench.arrive(&[0, 0, 0, 0]);
+    bench.run(60_000);
+    assert_eq!(bench.left, [(0, 0, "passed"), (0, 1, "delivery"), (0, 2, "delivery"), (0, 3, "passed")]);
+    let calls = bench.world.lock().unwrap().calls.iter().filter(|(_, _, offset)| *offset == 1).count();
+    assert_eq!((calls, bench.retried), (3, 4));
 }

@@ -190,7 +190,7 @@ impl Bench {
         for _ in 0..3 {
             accounts.add_partition(CommitOffset(0), None);
         }
-        let bounds = SinkBounds { flush: bounds, write_bytes: 1 << 20, tracked };
+        let bounds = SinkBounds { flush: bounds, write_bytes: 1 << 20, tracked, retries: None };
         Bench {
             accounts,
             sink: Sink::new(instance(&world), Box::new(make), bounds),

@@ -320,3 +320,47 @@ fn without_a_tracker_a_written_row_is_done_and_bounds_still_flush() {
     bench.progress();
     assert_eq!(bench.sink.flushes, 2);
 }
+
+#[test]
+fn a_row_that_was_left_open_is_sent_once_more_also_where_it_asked_for_another_attempt_between() {
+    let mut writes = 0;
+    let mut bench = Bench::new(BOUNDS, move |call, _, _| {
+        writes += u32::from(call == Call::Write);
+        if call == Call::Write && writes % 2 == 0 { fails(Cause::Retry) } else { Says::default() }
+    });
+    bench.arrive(&[0]);
+    bench.drain();
+    assert_eq!(bench.kinds(), [ErrorKind::Delivery]);
+    let writes = bench.calls().iter().filter(|(call, _)| *call == Call::Write).count();
+    assert_eq!(writes, 3, "left open, answered `retry`, left open again");
+    bench.all_ended();
+}
+
+#[test]
+fn counted_retries_end_a_row_that_is_refused_for_now_and_let_the_others_pass() {
+    let mut bench = Bench::new(BOUNDS, |call, own, held| {
+        if call == Call::Write && own.contains(&(1, 0)) { fails(Cause::Retry) } else { good(call, own, held) }
+    });
+    bench.sink.bounds.retries = Some(2);
+    bench.arrive(&[0, 1, 1, 2]);
+    bench.drain();
+    assert_eq!(bench.ended[&(1, 0)], Some(ErrorKind::Delivery), "it alone, whatever was written with it");
+    assert_eq!(bench.kinds().len(), 1);
+    bench.all_ended();
+}
+
+#[test]
+fn a_flush_that_asks_too_often_fails_all_that_the_sink_holds() {
+    let mut bench =
+        Bench::new(
+            BOUNDS,
+            |call, _, _| if call == Call::Flush { fails(Cause::Retry) } else { Says::default() },
+        );
+    bench.sink.bounds.retries = Some(2);
+    bench.arrive(&[0, 1, 2]);
+    bench.drain();
+    assert_eq!(bench.kinds(), [ErrorKind::Delivery; 3]);
+    let flushes = bench.calls().iter().filter(|(call, _)| *call == Call::Flush).count();
+    assert_eq!(flushes, 3);
+    bench.all_ended();
+}

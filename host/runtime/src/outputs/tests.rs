@@ -1,0 +1,401 @@
+//! Queues against a client that answers as the test says, at times that the test says.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use loom_delivery::{Accounts, Token};
+use loom_flow::plan::{OutputId, OutputPlan, Security};
+use loom_kafka::{Ack, KafkaError, Kind, OutputIndex, OutputInfo, Refusal, Stamp, TopicSink};
+use loom_types::{
+    Batch, BatchBuilder, CommitOffset, Ending, ErrorKind, Moment, PartitionId, RecordOffset, RecordRef,
+};
+
+use super::facts::TopicFacts;
+use super::{News, OutputTable, Outputs, Refused};
+use crate::nodes::NodeId;
+use crate::rows::RowSet;
+
+type Verdict = Box<dyn FnMut(&str) -> Option<KafkaError>>;
+
+#[derive(Default)]
+struct Client {
+    /// Payloads in the order they were sent.
+    sent: Vec<String>,
+    under_way: VecDeque<(OutputIndex, Token, Arc<Batch>, u32)>,
+    verdict: Option<Verdict>,
+    questions: Vec<OutputId>,
+    answers: Vec<(OutputId, Result<OutputInfo, KafkaError>)>,
+}
+
+#[derive(Clone, Default)]
+struct Shared(Rc<RefCell<Client>>);
+
+impl TopicSink for Shared {
+    fn send(
+        &mut self,
+        output: OutputIndex,
+        batch: &Arc<Batch>,
+        rows: &[u32],
+        _: Stamp,
+        tokens: &mut VecDeque<Token>,
+    ) -> usize {
+        let mut client = self.0.borrow_mut();
+        for row in rows {
+            client.sent.push(text(batch, *row));
+            client.under_way.push_back((output, tokens.pop_front().unwrap(), batch.clone(), *row));
+        }
+        rows.len()
+    }
+
+    fn acks(&mut self, out: &mut Vec<(OutputIndex, Token, Ack)>) {
+        let mut client = self.0.borrow_mut();
+        let Client { under_way, verdict, .. } = &mut *client;
+        for (output, token, batch, row) in under_way.drain(..) {
+            let error = verdict.as_mut().and_then(|verdict| verdict(&text(&batch, row)));
+            let ack = error.map_or(Ack::Written, |error| Ack::Refused(Refusal { error, batch, row }));
+            out.push((output, token, ack));
+        }
+    }
+
+    fn in_flight(&self) -> usize {
+        self.0.borrow().under_way.len()
+    }
+
+    fn each_in_flight(&self, each: &mut dyn FnMut(OutputIndex, &Token)) {
+        self.0.borrow().under_way.iter().for_each(|(output, token, ..)| each(*output, token));
+    }
+
+    fn client_errors(&mut self, _: &mut Vec<KafkaError>) {}
+
+    fn close(&mut self, _: Duration) {
+        self.0.borrow_mut().under_way.drain(..).for_each(|(_, token, ..)| token.give_up());
+    }
+}
+
+impl TopicFacts for Shared {
+    fn ask(&mut self, output: OutputId) {
+        self.0.borrow_mut().questions.push(output);
+    }
+
+    fn answers(&mut self, out: &mut Vec<(OutputId, Result<OutputInfo, KafkaError>)>) {
+        out.append(&mut self.0.borrow_mut().answers);
+    }
+}
+
+fn text(batch: &Batch, row: u32) -> String {
+    String::from_utf8(batch.payload(row).unwrap_or_default().to_vec()).unwrap()
+}
+
+fn info(max_message_bytes: usize) -> OutputInfo {
+    OutputInfo {
+        partitions: 1,
+        id: None,
+        max_message_bytes,
+        compacted: false,
+        described: Ok(()),
+        may_write: None,
+    }
+}
+
+fn error(kind: Kind, code: &'static str) -> KafkaError {
+    KafkaError { kind, code, message: "scripted".to_owned() }
+}
+
+/// One topic that several nodes write to.
+struct Bench {
+    outputs: Outputs,
+    client: Shared,
+    accounts: Accounts,
+    partition: PartitionId,
+    next: i64,
+    refused: Vec<Refused>,
+}
+
+impl Bench {
+    fn new(nodes: usize, limit: usize, largest_batch: usize) -> Bench {
+        let mut table = OutputTable::default();
+        for node in 0..nodes {
+            table.add(OutputId(0), NodeId(node), Ending::Topic, Stamp::Source);
+        }
+        let plan = OutputPlan {
+            name: "out".to_owned(),
+            topic: "out".into(),
+            producer: "producer".to_owned(),
+            brokers: Vec::new(),
+            security: Security::default(),
+            compression: None,
+            idempotence: true,
+            extra: Default::default(),
+        };
+        let client = Shared::default();
+        let infos = [(info(limit), largest_batch)];
+        let (writer, facts) = (Box::new(client.clone()), Box::new(client.clone()));
+        let outputs = Outputs::new(table, writer, facts, &[plan], &infos);
+        let mut accounts = Accounts::tracked();
+        let partition = accounts.add_partition(CommitOffset(0), None);
+        Bench { outputs, client, accounts, partition, next: 0, refused: Vec::new() }
+    }
+
+    /// Reads records with these payloads, as one batch.
+    fn read(&mut self, payloads: &[&str]) -> (Arc<Batch>, Vec<Token>) {
+        let mut builder = BatchBuilder::new(Arc::from(vec![Arc::from("in")]));
+        let mut tokens = Vec::new();
+        for payload in payloads {
+            let offset = RecordOffset(self.next);
+            self.next += 1;
+            builder.push(RecordRef {
+                topic: 0,
+                partition: 0,
+                offset,
+                timestamp_ms: None,
+                key: None,
+                payload: Some(payload.as_bytes()),
+                row: "",
+            });
+            tokens.push(self.accounts.register(self.partition, offset, 0));
+        }
+        (Arc::new(builder.finish()), tokens)
+    }
+
+    fn push(&mut self, node: usize, batch: &Arc<Batch>, ids: Vec<u32>, tokens: Vec<Token>) {
+        let rows = RowSet { batch: batch.clone(), ids, tokens, route: None };
+        self.outputs.push(OutputId(0), NodeId(node), Ending::Topic, rows);
+    }
+
+    fn write(&mut self, payloads: &[&str]) {
+        let (batch, tokens) = self.read(payloads);
+        self.push(0, &batch, (0..tokens.len() as u32).collect(), tokens);
+    }
+
+    fn send(&mut self, seconds: f64) {
+        let now = Moment(Duration::from_secs_f64(seconds));
+        self.outputs.send(now, 1.0, &self.accounts, &mut self.refused);
+    }
+
+    /// One step of a worker: what came is booked, then what can be sent is sent.
+    fn step(&mut self, seconds: f64) {
+        let now = Moment(Duration::from_secs_f64(seconds));
+        let mut news = News::default();
+        self.outputs.acks(now, 1.0, &mut self.accounts, &mut news);
+        assert!(news.unknown.is_empty());
+        self.refused.append(&mut news.refused);
+        self.send(seconds);
+    }
+
+    fn verdict(&self, verdict: impl FnMut(&str) -> Option<KafkaError> + 'static) {
+        self.client.0.borrow_mut().verdict = Some(Box::new(verdict));
+    }
+
+    fn sent(&self) -> Vec<String> {
+        std::mem::take(&mut self.client.0.borrow_mut().sent)
+    }
+
+    fn questions(&self) -> usize {
+        self.client.0.borrow().questions.len()
+    }
+
+    fn answer(&self, answer: Result<OutputInfo, KafkaError>) {
+        self.client.0.borrow_mut().answers.push((OutputId(0), answer));
+    }
+
+    /// The reasons of refused rows; they end.
+    fn reasons(&mut self) -> Vec<String> {
+        let rows = std::mem::take(&mut self.refused);
+        rows.into_iter()
+            .map(|row| {
+                self.accounts.redeem(row.token, Ending::Dropped(ErrorKind::Delivery));
+                row.reason
+            })
+            .collect()
+    }
+
+    fn all_done(&self) {
+        assert!(self.outputs.is_quiet());
+        let ledger = self.accounts.ledger();
+        assert!(ledger.balances() && ledger.outstanding == 0, "{ledger:?}");
+    }
+}
+
+#[test]
+fn an_unknown_topic_is_waited_for_a_minute_in_order_and_visibly() {
+    let mut bench = Bench::new(1, 1000, 1000);
+    let known = Rc::new(RefCell::new(false));
+    let seen = known.clone();
+    bench
+        .verdict(move |_| (!*seen.borrow()).then(|| error(Kind::UnknownTopic, "UNKNOWN_TOPIC_OR_PARTITION")));
+    bench.write(&["a", "b"]);
+    bench.send(0.0);
+    let mut tries = 0;
+    let mut at = 0.0;
+    while at < 45.0 {
+        at += 0.5;
+        bench.step(at);
+        tries += bench.sent().len();
+    }
+    assert!(tries > 20 && tries < 100, "with waits between: {tries}");
+    let waiting: Vec<_> = bench.outputs.waiting().collect();
+    assert!(bench.client.in_flight() > 0 || waiting[0].0.contains("not known"), "{waiting:?}");
+    // What comes meanwhile waits behind.
+    bench.write(&["c"]);
+    *known.borrow_mut() = true;
+    for step in 0..20 {
+        bench.step(at + f64::from(step) * 0.5);
+    }
+    let sent = bench.sent();
+    assert_eq!(sent[sent.len() - 3..], ["a", "b", "c"]);
+    assert_eq!(bench.reasons(), [""; 0]);
+    bench.all_done();
+}
+
+#[test]
+fn a_topic_that_stays_unknown_refuses_after_a_minute() {
+    let mut bench = Bench::new(1, 1000, 1000);
+    bench.verdict(|_| Some(error(Kind::UnknownTopic, "UNKNOWN_TOPIC_OR_PARTITION")));
+    bench.write(&["a"]);
+    bench.send(0.0);
+    let mut at = 0.0;
+    while bench.refused.is_empty() {
+        at += 0.5;
+        bench.step(at);
+        assert!(at < 100.0, "it waits for ever");
+    }
+    assert!(at >= 60.0, "{at}");
+    assert!(bench.reasons()[0].contains("topic out "));
+    bench.all_done();
+}
+
+#[test]
+fn a_limit_that_was_read_long_ago_is_read_again_before_a_row_is_refused() {
+    let large = "x".repeat(500);
+    let mut bench = Bench::new(1, 300, 300);
+    bench.write(&["a", &large, "b"]);
+    bench.send(100.0);
+    assert_eq!((bench.sent(), bench.questions()), (vec!["a".to_owned()], 1));
+    bench.step(101.0);
+    assert_eq!((bench.sent().len(), bench.questions()), (0, 1), "asked once, and order is kept");
+    // It has grown meanwhile.
+    bench.answer(Ok(info(1000)));
+    bench.step(102.0);
+    assert_eq!(bench.sent(), [large.clone(), "b".to_owned()]);
+    bench.step(102.1);
+    // And it shrinks: a broker refuses, and is asked.
+    bench.verdict(|payload| (payload.len() > 300).then(|| error(Kind::Refused, "MSG_SIZE_TOO_LARGE")));
+    bench.write(&["c", &large, "d"]);
+    for at in 103..108 {
+        bench.step(f64::from(at));
+    }
+    assert_eq!(bench.questions(), 2);
+    bench.answer(Ok(info(300)));
+    bench.step(109.0);
+    let reasons = bench.reasons();
+    assert!(reasons.len() == 1 && reasons[0].contains("MSG_SIZE_TOO_LARGE"), "{reasons:?}");
+    // What was read just now counts at once.
+    bench.write(&["e", &large]);
+    bench.step(110.0);
+    assert_eq!(bench.questions(), 2);
+    bench.step(111.0);
+    let reasons = bench.reasons();
+    assert!(reasons.len() == 1 && reasons[0].contains("max.message.bytes is 300"), "{reasons:?}");
+    bench.all_done();
+}
+
+#[test]
+fn a_question_without_answer_is_asked_again_and_its_row_waits() {
+    let large = "x".repeat(500);
+    let mut bench = Bench::new(1, 300, 300);
+    bench.write(&[&large]);
+    bench.send(100.0);
+    for at in 101..111 {
+        bench.answer(Err(error(Kind::Transient, "_TRANSPORT")));
+        bench.step(f64::from(at));
+        assert!(bench.outputs.next_due().is_some_and(|due| due > Moment(Duration::from_secs(at as u64))));
+        bench.step(f64::from(at) + 0.99);
+    }
+    assert!(bench.questions() > 3 && bench.refused.is_empty());
+    bench.answer(Ok(info(300)));
+    bench.step(120.0);
+    assert_eq!(bench.reasons().len(), 1);
+    bench.all_done();
+}
+
+#[test]
+fn where_the_limit_fell_below_the_clients_batches_no_more_than_a_batch_is_under_way() {
+    let mut bench = Bench::new(1, 1000, 10_000);
+    let rows: Vec<String> = (0..40).map(|n| format!("{n:0100}")).collect();
+    let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+    bench.write(&rows);
+    bench.send(0.0);
+    let mut sent = 0;
+    for _ in 0..100 {
+        let now = bench.sent().len();
+        // Each is 173 bytes as a batch of its own.
+        assert!(now <= 5, "{now} at once");
+        sent += now;
+        if bench.outputs.is_quiet() {
+            break;
+        }
+        bench.step(1.0);
+    }
+    assert_eq!(sent, 40);
+    bench.all_done();
+}
+
+#[test]
+fn rows_of_a_refused_batch_go_one_at_a_time_and_nothing_passes_them() {
+    let mut bench = Bench::new(1, 1000, 1000);
+    let company = Rc::new(RefCell::new(3));
+    let left = company.clone();
+    bench.verdict(move |payload| {
+        let in_company = *left.borrow() > 0;
+        *left.borrow_mut() -= i32::from(in_company);
+        (in_company || payload == "bad").then(|| error(Kind::Refused, "INVALID_RECORD"))
+    });
+    bench.write(&["a", "bad", "b"]);
+    bench.send(0.0);
+    assert_eq!(bench.sent(), ["a", "bad", "b"]);
+    bench.write(&["c", "d"]);
+    for alone in ["a", "bad", "b"] {
+        bench.step(1.0);
+        assert_eq!(bench.sent(), [alone]);
+    }
+    bench.step(1.0);
+    assert_eq!(bench.sent(), ["c", "d"], "and then together again");
+    bench.step(1.0);
+    let refused = std::mem::take(&mut bench.refused);
+    assert_eq!(refused.iter().map(|row| text(&row.batch, row.row)).collect::<Vec<_>>(), ["bad"]);
+    bench.refused = refused;
+    assert_eq!(bench.reasons().len(), 1);
+    bench.all_done();
+}
+
+#[test]
+fn what_several_nodes_wrote_in_one_cycle_is_put_into_the_order_of_its_source() {
+    let mut bench = Bench::new(2, 1000, 1000);
+    let (batch, tokens) = bench.read(&["0", "1", "2", "3"]);
+    let (mut even, mut odd) = (Vec::new(), Vec::new());
+    for (at, token) in tokens.into_iter().enumerate() {
+        if at % 2 == 0 { even.push(token) } else { odd.push(token) }
+    }
+    bench.push(1, &batch, vec![1, 3], odd);
+    bench.push(0, &batch, vec![0, 2], even);
+    bench.send(0.0);
+    assert_eq!(bench.sent(), ["0", "1", "2", "3"]);
+    bench.step(0.0);
+    bench.all_done();
+}
+
+#[test]
+fn a_closed_client_gets_nothing_more_and_no_token_is_lost() {
+    let mut bench = Bench::new(1, 1000, 1000);
+    bench.write(&["a"]);
+    bench.send(0.0);
+    bench.write(&["b"]);
+    bench.outputs.close(Duration::ZERO);
+    bench.write(&["c"]);
+    bench.step(1.0);
+    assert_eq!((bench.sent(), bench.outputs.next_due()), (vec!["a".to_owned()], None));
+    assert!(bench.outputs.is_quiet());
+}
