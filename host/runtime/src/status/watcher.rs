@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use loom_kafka::Broker;
+use loom_kafka::{Broker, Kind};
 use loom_types::{Moment, TopicPartition};
 
 use super::board::{Board, Detail, Findings, Part};
@@ -32,13 +32,23 @@ pub(crate) struct Watcher {
     watch: Watch,
     /// Whose turn it is to be asked for.
     turn: usize,
+    /// What brokers say of partitions that they do not know, or do not show.
+    refused: BTreeMap<(String, i32), String>,
     /// Since when questions have failed, and how.
     failing: Option<(Instant, String)>,
 }
 
 impl Watcher {
     pub(crate) fn new(board: Board, broker: Arc<dyn Broker>) -> Self {
-        Watcher { board, broker, begun: Instant::now(), watch: Watch::default(), turn: 0, failing: None }
+        Watcher {
+            board,
+            broker,
+            begun: Instant::now(),
+            watch: Watch::default(),
+            turn: 0,
+            refused: BTreeMap::new(),
+            failing: None,
+        }
     }
 
     /// Looks until the run is over.
@@ -70,7 +80,8 @@ impl Watcher {
         for partition in parts.iter().flat_map(|part| &part.partitions) {
             let name = (partition.topic.clone(), partition.partition);
             let known = findings.ends.get(&name).map(|(end, _)| *end);
-            let behind = known.is_some_and(|end| end > partition.position);
+            let behind =
+                known.is_some_and(|end| end > partition.position) || self.refused.contains_key(&name);
             if behind { suspicious.push(name) } else { others.push(name) }
         }
         let count = others.len().max(1);
@@ -84,7 +95,13 @@ impl Watcher {
             let partition = TopicPartition::new(name.0.as_str(), name.1);
             match self.broker.bounds(&partition, QUESTION) {
                 Ok(bounds) => {
+                    self.refused.remove(&name);
                     findings.ends.insert(name, (bounds.high.0, Instant::now()));
+                    self.failing = None;
+                }
+                // It is of this partition: its topic is gone, or the right to see it.
+                Err(error) if !matches!(error.kind, Kind::Transient | Kind::Coordinator) => {
+                    self.refused.insert(name, error.to_string());
                     self.failing = None;
                 }
                 Err(error) => {
@@ -110,15 +127,16 @@ impl Watcher {
                 // While brokers do not answer, an end that was learnt before accuses nobody.
                 let asked = findings.ends.get(&name).filter(|(_, learnt)| *learnt >= asked_at);
                 let end = partition.end.max(asked.map(|(end, _)| *end));
+                let trouble = trouble.as_deref().or(self.refused.get(&name).map(String::as_str));
                 let look = Look {
                     position: partition.position,
                     end,
                     excused: part.draining || !matches!(partition.intake, Intake::Open | Intake::AtEnd),
-                    trouble: trouble.as_deref(),
+                    trouble,
                 };
                 match self.watch.partition(&name, look, now) {
                     Some(since) => {
-                        let cause = cause(partition, end, trouble.as_deref());
+                        let cause = cause(partition, end, trouble);
                         let stalled = (at(since), partition.position, cause);
                         let told = findings.stalled.insert(name, stalled.clone());
                         if told.is_none_or(|(.., told)| told != stalled.2) {

@@ -299,3 +299,20 @@ fn a_client_that_gives_nothing_is_a_stall_though_it_says_nothing() {
     until(&board, "it goes on", |status| status.ready);
     assert_eq!(running.stop().failures, []);
 }
+
+#[test]
+fn a_topic_that_is_gone_while_its_flow_runs_is_told() {
+    let broker = wide_broker(2, &["out"]);
+    produce(&broker, &["a"]);
+    let (running, board) = watched(&flow("", "process: [ { into_topic: out } ]\n"), &broker);
+    running.until_committed(1);
+    let gone = kafka_error(Kind::UnknownTopic, "UNKNOWN_TOPIC_OR_PARTITION");
+    broker.faults().fail_topic(loom_kafka::memory::Call::Bounds, "in", When::always(), gone);
+    let status = until(&board, "both partitions stalled", |status| {
+        status.partitions.iter().all(|partition| partition.stalled.is_some())
+    });
+    let stalled = status.partitions[0].stalled.as_ref().expect("it was just seen");
+    assert_eq!(stalled.offset, 1);
+    assert!(stalled.cause.contains("UNKNOWN_TOPIC"), "{stalled:?}");
+    assert_eq!(running.stop().failures, []);
+}
