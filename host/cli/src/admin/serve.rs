@@ -5,6 +5,7 @@
 //! so a client that reads slowly holds that much memory, for no longer than its connection may live.
 
 use std::net::TcpListener;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -78,20 +79,25 @@ async fn accept(
         while connections.try_join_next().is_some() {}
         // Without a place the connection is closed at once: the ones that are there end by themselves.
         let Ok(place) = places.clone().try_acquire_owned() else { continue };
-        let router = router.clone();
+        let (router, stopped) = (router.clone(), stopped.clone());
         connections.spawn(async move {
             let _place = place;
-            let _ = timeout(CONNECTION_TIME, serve(stream, router)).await;
+            let _ = timeout(CONNECTION_TIME, serve(stream, router, stopped)).await;
         });
     }
     let _ = timeout(LAST_ANSWERS, async { while connections.join_next().await.is_some() {} }).await;
     Ok(())
 }
 
-async fn serve(stream: TcpStream, router: axum::Router) {
+async fn serve(stream: TcpStream, router: axum::Router, mut stopped: watch::Receiver<bool>) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(HEAD_BYTES).keep_alive(true);
     let connection = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    let mut connection = pin!(connection);
     // What a client does wrong is its own affair.
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        _ = stopped.changed() => connection.as_mut().graceful_shutdown(),
+    }
     let _ = connection.await;
 }
