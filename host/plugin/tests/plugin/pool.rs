@@ -222,6 +222,24 @@ fn a_granted_host_is_asked_and_another_is_denied_in_the_guest() {
 }
 
 #[test]
+fn no_proxy_is_taken_from_the_hosts_environment() {
+    let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
+    proxy.set_nonblocking(true).unwrap();
+    let address = format!("http://{}", proxy.local_addr().unwrap());
+    // The environment belongs to a whole process, so that another one asks.
+    let mut other = std::process::Command::new(std::env::current_exe().unwrap());
+    other.args(["--exact", "pool::a_granted_host_is_asked_and_another_is_denied_in_the_guest"]);
+    for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
+        other.env(name, &address);
+    }
+    let output = other.env_remove("NO_PROXY").env_remove("no_proxy").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    let asked = proxy.accept().map(|(_, from)| from).map_err(|error| error.kind());
+    assert_eq!(asked, Err(std::io::ErrorKind::WouldBlock));
+}
+
+#[test]
 fn an_instance_that_cannot_be_made_because_others_are_away_discards_nothing() {
     let port = echo();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

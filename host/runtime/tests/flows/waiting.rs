@@ -306,3 +306,50 @@ fn a_partition_whose_call_hangs_is_read_within_its_bound_and_others_go_on() {
     assert_eq!(committed_at(&broker, &place("in", 0)), Some(0));
     assert!(payloads(&broker, "out").iter().all(|text| text.starts_with("200 /other/")));
 }
+
+#[test]
+fn stops_and_restarts_in_the_middle_of_overlapping_calls_lose_nothing_and_keep_order() {
+    let broker = wide_broker(3, &["out", "t"]);
+    for n in 0..60 {
+        for partition in 0..3 {
+            let command = match (n * 7 + partition) % 11 {
+                0 => "retry-n:1",
+                1 | 2 => "sleep:8",
+                3 => "fail:bad",
+                4 | 5 => "sleep:2",
+                _ => "nothing",
+            };
+            let payload = format!("{{\"do\":\"{command}\",\"n\":\"{partition} {n:02}\"}}");
+            broker.produce("in", partition, Record::value(payload));
+        }
+    }
+    let rest = "plugins: { s: { component: '{guests}/probe-step.wasm', limits: { timeout: 20s } } }
+process: [ { step: s, concurrency: 5 }, { map: payload.n }, { into_topic: out } ]
+errors: { task: [ { into_topic: t } ] }
+";
+    for count in [20, 60, 100] {
+        let running = start(&flow("batch_size: 7", rest), &broker);
+        running.until_count("out", count);
+        assert_eq!(running.stop().failures, []);
+    }
+    let running = start(&flow("", rest), &broker);
+    for partition in 0..3 {
+        running.until_committed_at(&place("in", partition), 60);
+    }
+    assert_eq!(running.stop().failures, []);
+    let seen = payloads(&broker, "out");
+    for partition in 0..3 {
+        let expected = (0..60).filter(|n| (n * 7 + partition) % 11 != 3);
+        let mut expected: Vec<String> = expected.map(|n| format!("\"{partition} {n:02}\"")).collect();
+        expected.reverse();
+        let mut last = String::new();
+        for text in seen.iter().filter(|text| text.starts_with(&format!("\"{partition} "))) {
+            // What was not committed is repeated; what is new is the next.
+            if *text > last {
+                assert_eq!(Some(text), expected.pop().as_ref(), "partition {partition}");
+                last.clone_from(text);
+            }
+        }
+        assert_eq!(expected, [""; 0], "partition {partition}");
+    }
+}
