@@ -8,3 +8,4 @@ mod flows;
 mod harness;
 mod passing;
 mod refusals;
+mod starts;

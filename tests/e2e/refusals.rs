@@ -82,7 +82,10 @@ fn a_limit_that_changes_while_the_flow_runs_counts_for_the_next_record() -> Resu
         assert_eq!(rows[0].header(&format!("loom-error-{name}")).as_deref(), Some(value), "{name}");
     }
     let seen: Vec<_> = broker.read_all(&output)?.into_iter().map(|row| row.text()).collect();
-    ensure!(seen.len() == 3 && seen.contains(&"r1".to_owned()) && seen.contains(&"r3".to_owned()), "{seen:?}");
+    ensure!(
+        seen.len() == 3 && seen.contains(&"r1".to_owned()) && seen.contains(&"r3".to_owned()),
+        "{seen:?}"
+    );
 
     space.alter_topic(&output, "max.message.bytes", "3000000")?;
     // What was read a moment ago is believed.
@@ -111,8 +114,7 @@ fn a_record_that_is_too_large_stops_the_flow_alone_or_takes_the_delivery_route()
         let dead = space.topic("dead", 1)?;
         broker.write(&input, [Record::new("r0"), Record::new(noise(200_000, 3)), Record::new("r2")])?;
         let route = format!("errors: {{ delivery: [ {{ into_topic: {dead} }} ] }}\n");
-        let rest =
-            format!("process: [ {{ into_topic: {output} }} ]\n{}", if routed { &route } else { "" });
+        let rest = format!("process: [ {{ into_topic: {output} }} ]\n{}", if routed { &route } else { "" });
         let folder = folder(&space, &group, &input, "", &rest)?;
         if routed {
             let host = Host::start(folder.path(), ["run", "flow.yaml"])?;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::admin::Address;
 use crate::show::why::PartitionName;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use loom_runtime::StartFrom;
 
 /// More workers than this are a typing mistake, not a machine.
 const MAX_WORKERS: i64 = 1024;
@@ -20,7 +21,7 @@ Exit statuses:
   0  done
   1  the flow, or a file that it names, is wrong
   2  usage: a flag or verb that there is not
-  3  the flow is right, and its pairing with these plugins or grants is not
+  3  the flow is right, and its pairing with these plugins or grants is not, or another host or consumer has its group
   4  failed while starting or running
   128 + N  ended by signal N (130 is Ctrl-C)
 
@@ -39,6 +40,8 @@ Examples:
   loom-host run flow.yaml
   loom-host run flow.yaml -w 4
   loom-host run flow.yaml --admin 0.0.0.0:7878
+  loom-host run flow.yaml --from beginning
+  loom-host run flow.yaml --from 2026-03-01T12:00:00Z
   KAFKA_BROKERS=kafka:9092 LOOM_LOG=debug loom-host run flow.yaml";
 
 const DEV_HELP: &str = "\
@@ -136,6 +139,13 @@ pub struct RunArgs {
     /// The flow
     #[arg(value_name = "FLOW")]
     pub flow: PathBuf,
+    /// Where to read from, instead of where the group stands: `committed`, `beginning`, `end`, or a time (RFC 3339,
+    /// milliseconds since 1970, or how long ago: `2h`). Nothing below the committed offsets is committed
+    #[arg(long, value_name = "PLACE", value_parser = crate::from::from)]
+    pub from: Option<StartFrom>,
+    /// Take the group's partitions over from a host that runs, which then stops
+    #[arg(long)]
+    pub take_over: bool,
     #[command(flatten)]
     pub process: ProcessArgs,
     /// Where the admin server listens: an address with a port, a port alone, or `off` [default: 127.0.0.1:7878, or a free

@@ -73,6 +73,7 @@ fn try_dev(args: &DevArgs) -> Result<Status, Refusal> {
         workers: usize::from(args.process.workers_per_process),
         end: End::AtEndOfInput { timeout: args.timeout },
         board: admin.is_some().then_some(board),
+        ..Options::default()
     };
     let assembled = assemble(Arc::new(plan), client, &plugins, options, &stop).map_err(Refusal::Assembly)?;
     let outcome = start::run_until_stopped(assembled, &stop, &signals);

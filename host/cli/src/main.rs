@@ -9,6 +9,7 @@ mod args;
 mod check;
 mod dev;
 mod flow_file;
+mod from;
 mod hidden;
 mod inspect;
 mod logs;

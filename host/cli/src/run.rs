@@ -34,6 +34,9 @@ fn try_run(args: &RunArgs) -> Result<Status, Refusal> {
         workers: usize::from(args.process.workers_per_process),
         end: End::Never,
         board: Some(board),
+        from: args.from.unwrap_or_default(),
+        take_over: args.take_over,
+        ..Options::default()
     };
     let assembled = assemble(plan, broker, &plugins, options, &stop).map_err(Refusal::Assembly)?;
     let outcome = start::run_until_stopped(assembled, &stop, &signals);

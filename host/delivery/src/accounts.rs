@@ -81,6 +81,12 @@ impl Accounts {
         tracker.ledger.skipped += tombstones;
     }
 
+    /// The partition's log was cut, and reading goes on at its new end; a floor above that is lowered to it. Only while
+    /// nothing of the partition is outstanding.
+    pub fn cut(&mut self, partition: PartitionId, end: CommitOffset) {
+        self.trackers[partition.index()].cut(end);
+    }
+
     /// Divides a token exactly among the `rows` rows that a node made of its row, and hands each its share. None at all
     /// redeems it at once.
     pub fn split(&mut self, token: Token, rows: usize, mut each: impl FnMut(usize, Token)) {

@@ -1,16 +1,33 @@
 //! When to commit what: all dirty partitions in one request, at most one request in flight, at most one an interval.
 //!
-//! A partition is dirty while its commit offset is not the one that the broker last acknowledged. So a commit that
-//! failed, as a whole or for one partition, is simply due again; it needs no new record.
+//! A partition is dirty while what may be committed is not what the broker last acknowledged. So a commit that failed, as
+//! a whole or for one partition, is simply due again; it needs no new record. It is due, too, when its last *successful*
+//! commit has grown old, so that the broker does not expire the position of a service that is idle or stuck.
+//!
+//! A request that nobody answers is given up after [`ANSWER_WITHIN`]: longer than a client waits for its broker, so that
+//! two are never on the wire at once unless an answer was lost.
 
 use std::time::Duration;
 
 use loom_types::{CommitOffset, Moment, PartitionId};
 
 use crate::accounts::Accounts;
+use crate::tracker::Stand;
 
 /// After a failed commit the next one waits at least this long, however short the interval.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
+
+/// How long a request may wait for its answer.
+pub const ANSWER_WITHIN: Duration = Duration::from_secs(70);
+
+/// One partition of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Which.
+    pub partition: PartitionId,
+    /// The offset to commit, and how far a replay below it has come.
+    pub stand: Stand,
+}
 
 /// What is to be done now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,16 +35,45 @@ pub enum Due {
     /// Nothing before this moment; none = nothing until something changes.
     Wait(Option<Moment>),
     /// Send these in one request.
-    Commit(Vec<(PartitionId, CommitOffset)>),
+    Commit(Vec<Entry>),
+}
+
+/// What the schedule asks about a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// More is to be read: its commit can wait for the interval.
+    Busy,
+    /// Nothing more is there to read: its commit is not delayed further.
+    Idle,
+    /// Nothing of it may be committed now.
+    Held,
+}
+
+/// Names a request; the sender's number.
+pub type Request = u64;
+
+#[derive(Debug)]
+struct InFlight {
+    request: Request,
+    entries: Vec<Entry>,
+    since: Moment,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// What the broker last acknowledged, or had at the start.
+    acknowledged: Option<Stand>,
+    /// When it last acknowledged anything, or the start.
+    confirmed: Moment,
 }
 
 /// The commits of one worker's partitions.
 #[derive(Debug)]
 pub struct CommitSchedule {
     interval: Duration,
-    /// What the broker last acknowledged, by partition.
-    acknowledged: Vec<Option<CommitOffset>>,
-    in_flight: Option<Vec<(PartitionId, CommitOffset)>>,
+    keepalive: Option<Duration>,
+    known: Vec<Known>,
+    in_flight: Option<InFlight>,
     not_before: Moment,
     last_sent: Option<Moment>,
     failing_since: Option<Moment>,
@@ -39,7 +85,8 @@ impl CommitSchedule {
     pub fn new(interval: Duration) -> Self {
         CommitSchedule {
             interval,
-            acknowledged: Vec::new(),
+            keepalive: None,
+            known: Vec::new(),
             in_flight: None,
             not_before: Moment::START,
             last_sent: None,
@@ -47,62 +94,86 @@ impl CommitSchedule {
         }
     }
 
-    /// Adds the next partition (numbers are dense), with the offset that the group has for it.
-    pub fn add_partition(&mut self, committed: Option<CommitOffset>) {
-        self.acknowledged.push(committed);
+    /// Commits again, changed or not, what was last acknowledged so long ago.
+    #[must_use]
+    pub fn with_keepalive(self, keepalive: Duration) -> Self {
+        CommitSchedule { keepalive: Some(keepalive), ..self }
     }
 
-    /// What to do now. `idle` says whether a partition has nothing outstanding and nothing more to read: it is not
-    /// delayed further.
-    pub fn due(&self, now: Moment, accounts: &Accounts, idle: impl Fn(PartitionId) -> bool) -> Due {
-        if self.in_flight.is_some() {
-            return Due::Wait(None);
+    /// Adds the next partition (numbers are dense), with what the group has for it; none makes its first commit due at
+    /// once.
+    pub fn add_partition(&mut self, committed: Option<Stand>) {
+        self.known.push(Known { acknowledged: committed, confirmed: Moment::START });
+    }
+
+    /// What to do now.
+    pub fn due(&self, now: Moment, accounts: &Accounts, turn: impl Fn(PartitionId) -> Turn) -> Due {
+        if let Some(sent) = &self.in_flight {
+            return Due::Wait(Some(sent.since + ANSWER_WITHIN));
         }
-        let mut dirty = Vec::new();
-        let mut any_idle = false;
+        let mut entries = Vec::new();
+        let (mut any_idle, mut next) = (false, None);
         for (partition, tracker) in accounts.partitions() {
-            if let Some(offset) = tracker.commit_offset()
-                && self.acknowledged[partition.index()] != Some(offset)
-            {
-                any_idle |= idle(partition);
-                dirty.push((partition, offset));
+            let Some(turn) = Some(turn(partition)).filter(|turn| *turn != Turn::Held) else { continue };
+            let (stand, known) = (tracker.stand(), self.known[partition.index()]);
+            let dirty = known.acknowledged != Some(stand);
+            let refresh = self.keepalive.map(|age| known.confirmed + age);
+            if dirty || refresh.is_some_and(|at| at <= now) {
+                any_idle |= turn == Turn::Idle;
+                entries.push(Entry { partition, stand });
+            } else {
+                next = earlier(next, refresh);
             }
         }
-        if dirty.is_empty() {
-            return Due::Wait(None);
+        if entries.is_empty() {
+            return Due::Wait(next);
         }
         let interval_over = self.last_sent.map_or(Moment::START, |sent| sent + self.interval);
         let earliest = if any_idle { self.not_before } else { self.not_before.max(interval_over) };
-        if now < earliest { Due::Wait(Some(earliest)) } else { Due::Commit(dirty) }
+        if now < earliest { Due::Wait(Some(earliest)) } else { Due::Commit(entries) }
     }
 
-    /// The offsets of a last commit, changed or not.
+    /// All partitions, for a last commit, changed or not.
     #[must_use]
-    pub fn last(&self, accounts: &Accounts) -> Vec<(PartitionId, CommitOffset)> {
-        accounts.partitions().filter_map(|(id, tracker)| Some((id, tracker.commit_offset()?))).collect()
+    pub fn last(&self, accounts: &Accounts) -> Vec<Entry> {
+        accounts
+            .partitions()
+            .map(|(partition, tracker)| Entry { partition, stand: tracker.stand() })
+            .collect()
     }
 
     /// A request was sent.
-    pub fn sent(&mut self, now: Moment, entries: Vec<(PartitionId, CommitOffset)>) {
+    pub fn sent(&mut self, now: Moment, request: Request, entries: Vec<Entry>) {
         self.last_sent = Some(now);
-        self.in_flight = Some(entries);
+        self.in_flight = Some(InFlight { request, entries, since: now });
     }
 
-    /// A request could not be sent, or nobody answered it: its partitions stay dirty.
+    /// A request could not be sent: its partitions stay dirty.
     pub fn failed(&mut self, now: Moment) {
-        self.in_flight = None;
         self.last_sent = Some(now);
         self.not_before = now + RETRY_AFTER.max(self.interval);
         self.failing_since.get_or_insert(now);
     }
 
-    /// The request in flight was answered, with success or not by partition.
-    pub fn answered(&mut self, now: Moment, result: impl Fn(PartitionId) -> bool) {
-        let Some(entries) = self.in_flight.take() else { return };
+    /// Gives up a request that nobody answered in time: its partitions are dirty again. Whether there was one.
+    pub fn expire(&mut self, now: Moment) -> bool {
+        let Some(sent) = self.in_flight.take_if(|sent| now.since(sent.since) >= ANSWER_WITHIN) else {
+            return false;
+        };
+        self.failed(now);
+        // Nothing has succeeded since it was sent.
+        self.failing_since = self.failing_since.map(|since| since.min(sent.since));
+        true
+    }
+
+    /// A request was answered, with success or not by partition. One that was given up is not waited for any more: its
+    /// answer says nothing. Whether it was waited for.
+    pub fn answered(&mut self, now: Moment, request: Request, result: impl Fn(PartitionId) -> bool) -> bool {
+        let Some(sent) = self.in_flight.take_if(|sent| sent.request == request) else { return false };
         let mut all = true;
-        for (partition, offset) in entries {
+        for Entry { partition, stand } in sent.entries {
             if result(partition) {
-                self.acknowledged[partition.index()] = Some(offset);
+                self.known[partition.index()] = Known { acknowledged: Some(stand), confirmed: now };
             } else {
                 all = false;
             }
@@ -112,6 +183,12 @@ impl CommitSchedule {
         } else {
             self.failed(now);
         }
+        true
+    }
+
+    /// What the broker has is not what it acknowledged: the partition is dirty, whatever its offset.
+    pub fn forget(&mut self, partition: PartitionId) {
+        self.known[partition.index()].acknowledged = None;
     }
 
     /// Whether a request waits for its answer.
@@ -120,10 +197,10 @@ impl CommitSchedule {
         self.in_flight.is_some()
     }
 
-    /// The offset that the broker last acknowledged.
+    /// The offset that the broker last acknowledged, or had at the start.
     #[must_use]
     pub fn acknowledged(&self, partition: PartitionId) -> Option<CommitOffset> {
-        self.acknowledged[partition.index()]
+        self.known[partition.index()].acknowledged.map(|stand| stand.offset)
     }
 
     /// Since when commits have failed without a success.
@@ -133,14 +210,19 @@ impl CommitSchedule {
     }
 }
 
+fn earlier(one: Option<Moment>, other: Option<Moment>) -> Option<Moment> {
+    one.into_iter().chain(other).min()
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use loom_types::{CommitOffset, Ending, Moment, PartitionId, RecordOffset};
 
-    use super::{CommitSchedule, Due};
+    use super::{ANSWER_WITHIN, CommitSchedule, Due, Entry, Turn};
     use crate::accounts::Accounts;
+    use crate::tracker::Stand;
 
     const P: PartitionId = PartitionId(0);
 
@@ -148,11 +230,19 @@ mod tests {
         Moment(Duration::from_millis(ms))
     }
 
+    fn plain(offset: i64) -> Stand {
+        Stand { offset: CommitOffset(offset), replay: None }
+    }
+
+    fn entries(offset: i64) -> Vec<Entry> {
+        vec![Entry { partition: P, stand: plain(offset) }]
+    }
+
     fn one_partition(interval_ms: u64) -> (Accounts, CommitSchedule) {
         let mut accounts = Accounts::tracked();
         accounts.add_partition(CommitOffset(0), Some(CommitOffset(0)));
         let mut commits = CommitSchedule::new(Duration::from_millis(interval_ms));
-        commits.add_partition(Some(CommitOffset(0)));
+        commits.add_partition(Some(plain(0)));
         (accounts, commits)
     }
 
@@ -167,37 +257,38 @@ mod tests {
         for offset in 0..500 {
             complete(&mut accounts, offset);
         }
-        let due = commits.due(at(1), &accounts, |_| true);
-        assert_eq!(due, Due::Commit(vec![(P, CommitOffset(500))]));
-        commits.sent(at(1), vec![(P, CommitOffset(500))]);
-        assert_eq!(commits.due(at(2), &accounts, |_| true), Due::Wait(None), "one in flight");
-        commits.answered(at(3), |_| true);
-        assert_eq!(commits.due(at(4), &accounts, |_| true), Due::Wait(None));
+        let due = commits.due(at(1), &accounts, |_| Turn::Idle);
+        assert_eq!(due, Due::Commit(entries(500)));
+        commits.sent(at(1), 7, entries(500));
+        let until = Some(at(1) + ANSWER_WITHIN);
+        assert_eq!(commits.due(at(2), &accounts, |_| Turn::Idle), Due::Wait(until), "one in flight");
+        commits.answered(at(3), 7, |_| true);
+        assert_eq!(commits.due(at(4), &accounts, |_| Turn::Idle), Due::Wait(None));
     }
 
     #[test]
     fn a_busy_partition_waits_for_the_interval_and_an_idle_one_does_not() {
         let (mut accounts, mut commits) = one_partition(200);
         complete(&mut accounts, 0);
-        commits.sent(at(1000), vec![(P, CommitOffset(1))]);
-        commits.answered(at(1001), |_| true);
+        commits.sent(at(1000), 7, entries(1));
+        commits.answered(at(1001), 7, |_| true);
         complete(&mut accounts, 1);
-        assert_eq!(commits.due(at(1010), &accounts, |_| false), Due::Wait(Some(at(1200))));
-        assert_eq!(commits.due(at(1010), &accounts, |_| true), Due::Commit(vec![(P, CommitOffset(2))]));
-        assert_eq!(commits.due(at(1200), &accounts, |_| false), Due::Commit(vec![(P, CommitOffset(2))]));
+        assert_eq!(commits.due(at(1010), &accounts, |_| Turn::Busy), Due::Wait(Some(at(1200))));
+        assert_eq!(commits.due(at(1010), &accounts, |_| Turn::Idle), Due::Commit(entries(2)));
+        assert_eq!(commits.due(at(1200), &accounts, |_| Turn::Busy), Due::Commit(entries(2)));
     }
 
     #[test]
     fn a_failed_commit_stays_due_without_new_records() {
         let (mut accounts, mut commits) = one_partition(0);
         complete(&mut accounts, 0);
-        commits.sent(at(1), vec![(P, CommitOffset(1))]);
-        commits.answered(at(2), |_| false);
+        commits.sent(at(1), 7, entries(1));
+        commits.answered(at(2), 7, |_| false);
         assert_eq!(commits.failing_since(), Some(at(2)));
-        assert_eq!(commits.due(at(3), &accounts, |_| true), Due::Wait(Some(at(102))));
-        assert_eq!(commits.due(at(102), &accounts, |_| true), Due::Commit(vec![(P, CommitOffset(1))]));
-        commits.sent(at(102), vec![(P, CommitOffset(1))]);
-        commits.answered(at(103), |_| true);
+        assert_eq!(commits.due(at(3), &accounts, |_| Turn::Idle), Due::Wait(Some(at(102))));
+        assert_eq!(commits.due(at(102), &accounts, |_| Turn::Idle), Due::Commit(entries(1)));
+        commits.sent(at(102), 7, entries(1));
+        commits.answered(at(103), 7, |_| true);
         assert_eq!(commits.failing_since(), None);
         assert_eq!(commits.acknowledged(P), Some(CommitOffset(1)));
     }
@@ -205,6 +296,78 @@ mod tests {
     #[test]
     fn a_last_commit_names_every_partition_even_unchanged() {
         let (accounts, commits) = one_partition(200);
-        assert_eq!(commits.last(&accounts), vec![(P, CommitOffset(0))]);
+        assert_eq!(commits.last(&accounts), entries(0));
+    }
+
+    #[test]
+    fn a_position_that_grew_old_is_committed_again_idle_or_stuck_counted_from_the_last_success() {
+        let (mut accounts, commits) = one_partition(200);
+        let mut commits = commits.with_keepalive(Duration::from_secs(60));
+        let idle = |commits: &CommitSchedule, accounts: &Accounts, now| {
+            commits.due(at(now), accounts, |_| Turn::Idle)
+        };
+        assert_eq!(idle(&commits, &accounts, 59_999), Due::Wait(Some(at(60_000))));
+        assert_eq!(idle(&commits, &accounts, 60_000), Due::Commit(entries(0)));
+        // A failure is no success: it stays due.
+        commits.sent(at(60_000), 1, entries(0));
+        commits.answered(at(60_001), 1, |_| false);
+        assert_eq!(idle(&commits, &accounts, 60_300), Due::Commit(entries(0)));
+        commits.sent(at(60_300), 2, entries(0));
+        commits.answered(at(60_310), 2, |_| true);
+        assert_eq!(idle(&commits, &accounts, 61_000), Due::Wait(Some(at(120_310))));
+        // Stuck on a record: its offset is committed again.
+        let stuck = accounts.register(P, RecordOffset(0), 1);
+        assert_eq!(idle(&commits, &accounts, 120_310), Due::Commit(entries(0)));
+        accounts.redeem(stuck, Ending::Topic);
+    }
+
+    #[test]
+    fn a_request_that_nobody_answers_is_given_up_and_its_late_answer_says_nothing() {
+        let (mut accounts, mut commits) = one_partition(0);
+        complete(&mut accounts, 0);
+        commits.sent(at(1000), 1, entries(1));
+        assert!(!commits.expire(at(70_999)));
+        assert!(commits.expire(at(71_000)));
+        assert_eq!(commits.failing_since(), Some(at(1000)));
+        assert_eq!(commits.due(at(72_000), &accounts, |_| Turn::Busy), Due::Commit(entries(1)));
+        commits.sent(at(72_000), 2, entries(1));
+        commits.answered(at(72_001), 1, |_| true);
+        assert!(commits.is_in_flight());
+        assert_eq!(commits.acknowledged(P), Some(CommitOffset(0)));
+        commits.answered(at(72_002), 2, |_| true);
+        assert_eq!((commits.acknowledged(P), commits.failing_since()), (Some(CommitOffset(1)), None));
+    }
+
+    #[test]
+    fn what_is_held_is_not_committed_and_what_was_forgotten_is_committed_again() {
+        let (mut accounts, mut commits) = one_partition(0);
+        complete(&mut accounts, 0);
+        assert_eq!(commits.due(at(1), &accounts, |_| Turn::Held), Due::Wait(None));
+        commits.sent(at(1), 1, entries(1));
+        commits.answered(at(2), 1, |_| true);
+        commits.forget(P);
+        assert_eq!(commits.due(at(3), &accounts, |_| Turn::Idle), Due::Commit(entries(1)));
+    }
+
+    #[test]
+    fn a_replay_commits_its_floor_again_with_how_far_it_has_come() {
+        let mut accounts = Accounts::tracked();
+        accounts.add_partition(CommitOffset(2), Some(CommitOffset(6)));
+        let mut commits = CommitSchedule::new(Duration::ZERO);
+        commits.add_partition(Some(plain(6)));
+        for offset in 2..6 {
+            let replay = Some(CommitOffset(offset));
+            let stand = Stand { offset: CommitOffset(6), replay };
+            let now = at(1000 * offset as u64);
+            assert_eq!(
+                commits.due(now, &accounts, |_| Turn::Idle),
+                Due::Commit(vec![Entry { partition: P, stand }])
+            );
+            commits.sent(now, offset as u64, vec![Entry { partition: P, stand }]);
+            commits.answered(now, offset as u64, |_| true);
+            assert_eq!(commits.due(now, &accounts, |_| Turn::Idle), Due::Wait(None));
+            complete(&mut accounts, offset);
+        }
+        assert_eq!(commits.due(at(9000), &accounts, |_| Turn::Idle), Due::Commit(entries(6)));
     }
 }

@@ -4,14 +4,18 @@
 //! [`Token`]: an obligation as a value. Splitting or grouping consumes it, a terminal redeems it through
 //! [`Accounts`]. The commit offset of a partition is the lowest unresolved record's.
 //!
-//! Beside that, the decisions around a partition's life: where to start ([`start`]), when to commit what
-//! ([`CommitSchedule`]), how long to wait before trying again ([`Backoff`]).
+//! Beside that, the decisions around a partition's life: where to start ([`start`]), what is written beside an offset
+//! ([`Mark`]), when to commit what ([`CommitSchedule`]), whether an offset read back is ours ([`readback`]), who owns the
+//! partitions ([`lease`]), how long to wait before trying again ([`Backoff`]).
 
 mod accounts;
 mod backoff;
 mod commits;
 mod groups;
+pub mod lease;
 mod ledger;
+mod mark;
+pub mod readback;
 pub mod start;
 mod table;
 mod token;
@@ -19,8 +23,9 @@ mod tracker;
 
 pub use accounts::Accounts;
 pub use backoff::Backoff;
-pub use commits::{CommitSchedule, Due};
+pub use commits::{ANSWER_WITHIN, CommitSchedule, Due, Entry, Request, Turn};
 pub use ledger::Ledger;
+pub use mark::{Mark, NotARunId, RunId};
 pub use table::TokenTable;
 pub use token::{FULL_WEIGHT, Token, lost_tokens};
-pub use tracker::{Outstanding, Tracker};
+pub use tracker::{Outstanding, Stand, Tracker};

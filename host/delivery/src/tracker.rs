@@ -1,7 +1,8 @@
 //! The tracker of one partition: which records are unresolved, and so which offset may be committed.
 //!
 //! Invariants:
-//! - the watermark is the lowest unresolved record's offset, or the position when all are resolved; it never falls;
+//! - the watermark is the lowest unresolved record's offset, or the position when all are resolved; it never falls, unless
+//!   the log itself was cut;
 //! - offsets that were never registered (compaction, control records, skipped tombstones) are never waited on;
 //! - nothing below the floor is ever a commit offset.
 //!
@@ -35,6 +36,15 @@ pub struct Outstanding {
     pub records: usize,
     /// Bytes of the unresolved records.
     pub bytes: u64,
+}
+
+/// What may be committed for a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stand {
+    /// The offset: the watermark, never below the floor.
+    pub offset: CommitOffset,
+    /// The watermark, while a replay has it below the floor.
+    pub replay: Option<CommitOffset>,
 }
 
 /// The records of one partition. See the module's description.
@@ -104,6 +114,14 @@ impl Tracker {
         self.position = self.position.max(to);
     }
 
+    /// The log was cut: reading goes on at its new end, and a floor above that is lowered to it. Only while nothing is
+    /// outstanding: a record of the old log would otherwise hold, or release, offsets of the new one.
+    pub(crate) fn cut(&mut self, end: CommitOffset) {
+        debug_assert!(self.ring.is_empty(), "a log is cut under records that are not resolved");
+        self.position = end;
+        self.floor = self.floor.map(|floor| floor.min(end));
+    }
+
     /// A record's offset, while its entry is held.
     pub(crate) fn offset(&self, sequence: u64) -> Option<RecordOffset> {
         sequence.checked_sub(self.first).and_then(|at| self.ring.get(at as usize)).map(|entry| entry.offset)
@@ -120,6 +138,17 @@ impl Tracker {
     pub fn commit_offset(&self) -> Option<CommitOffset> {
         let watermark = self.watermark();
         self.floor.is_none_or(|floor| watermark >= floor).then_some(watermark)
+    }
+
+    /// What may be committed: the watermark, or, while a replay has it below the floor, the floor again, with how far the
+    /// replay has come.
+    #[must_use]
+    pub fn stand(&self) -> Stand {
+        let watermark = self.watermark();
+        match self.floor {
+            Some(floor) if watermark < floor => Stand { offset: floor, replay: Some(watermark) },
+            _ => Stand { offset: watermark, replay: None },
+        }
     }
 
     /// The next offset to read.

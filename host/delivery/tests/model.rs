@@ -8,8 +8,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use loom_delivery::start::{Facts, Reset, choose};
-use loom_delivery::{Accounts, CommitSchedule, Due, Ledger, Token, TokenTable};
+use loom_delivery::start::{Facts, GroupOffset, Reset, choose};
+use loom_delivery::{
+    ANSWER_WITHIN, Accounts, CommitSchedule, Due, Entry, Ledger, Stand, Token, TokenTable, Turn,
+};
 use loom_types::{CommitOffset, Ending, Moment, PartitionId, RecordOffset};
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -64,6 +66,8 @@ struct Log {
     /// The offset after the last.
     high: i64,
     committed: Option<i64>,
+    /// How far a replay below it had come, as its mark says.
+    replay: Option<i64>,
     /// Records that were resolved in some life of the host.
     done: BTreeSet<i64>,
 }
@@ -136,10 +140,16 @@ impl Pair {
                 .committed
                 .filter(|_| replay > 0)
                 .map(|committed| CommitOffset((committed - replay).max(0)));
+            let committed = log.committed.map(|offset| GroupOffset {
+                replay: log.replay.map(CommitOffset),
+                ..GroupOffset::plain(CommitOffset(offset))
+            });
             let start = choose(&Facts {
+                asked: None,
                 resume,
-                committed: log.committed.map(CommitOffset),
+                committed,
                 siblings_committed: false,
+                topic: None,
                 low: CommitOffset(0),
                 high: CommitOffset(log.high),
                 reset: Reset::Earliest,
@@ -150,7 +160,9 @@ impl Pair {
                 log.records.range(..start.position.0).filter(|at| !log.done.contains(at)).collect();
             assert!(lost.is_empty(), "a restart passes over {lost:?}");
             self.accounts.add_partition(start.position, start.floor);
-            self.commits.add_partition(log.committed.map(CommitOffset));
+            let replay = log.replay.map(CommitOffset);
+            self.commits
+                .add_partition(log.committed.map(|offset| Stand { offset: CommitOffset(offset), replay }));
             self.known.push(Known {
                 position: start.position.0,
                 floor: start.floor.map(|floor| floor.0),
@@ -320,9 +332,10 @@ impl Pair {
 
     fn commit(&mut self, answer: Answer) {
         self.now = self.now + Duration::from_secs(60);
-        let Due::Commit(entries) = self.commits.due(self.now, &self.accounts, |_| false) else { return };
-        self.commits.sent(self.now, entries.clone());
-        assert_eq!(self.commits.due(self.now, &self.accounts, |_| true), Due::Wait(None), "one in flight");
+        let Due::Commit(entries) = self.commits.due(self.now, &self.accounts, |_| Turn::Busy) else { return };
+        self.commits.sent(self.now, 1, entries.clone());
+        let due = self.commits.due(self.now, &self.accounts, |_| Turn::Idle);
+        assert_eq!(due, Due::Wait(Some(self.now + ANSWER_WITHIN)), "one in flight");
         type Which = fn(PartitionId) -> bool;
         let (applied, reported): (Which, Which) = match answer {
             Answer::Applied => (|_| true, |_| true),
@@ -330,7 +343,7 @@ impl Pair {
             Answer::AppliedAndReportedFailed => (|_| true, |_| false),
             Answer::Partly => (|partition| partition.0 % 2 == 0, |partition| partition.0 % 2 == 0),
         };
-        for &(partition, offset) in &entries {
+        for &Entry { partition, stand: Stand { offset, replay } } in &entries {
             let (log, known) = (&mut self.log[partition.index()], &self.known[partition.index()]);
             if applied(partition) {
                 assert!(known.floor.is_none_or(|floor| offset.0 >= floor), "{offset} is below the floor");
@@ -338,15 +351,17 @@ impl Pair {
                     log.committed.is_none_or(|committed| offset.0 >= committed),
                     "a commit fell to {offset}"
                 );
+                assert!(replay.is_none_or(|replay| replay < offset && Some(offset.0) == known.floor));
                 log.committed = Some(offset.0);
+                log.replay = replay.map(|offset| offset.0);
             }
         }
-        self.commits.answered(self.now, reported);
-        let still: Vec<_> = entries.into_iter().filter(|(partition, _)| !reported(*partition)).collect();
+        self.commits.answered(self.now, 1, reported);
+        let still: Vec<_> = entries.into_iter().filter(|entry| !reported(entry.partition)).collect();
         let expected = if still.is_empty() { Due::Wait(None) } else { Due::Commit(still) };
         let later = self.now + Duration::from_secs(1);
         assert_eq!(
-            self.commits.due(later, &self.accounts, |_| false),
+            self.commits.due(later, &self.accounts, |_| Turn::Busy),
             expected,
             "due again is what was not reported"
         );
@@ -394,6 +409,9 @@ impl Pair {
             let commit =
                 known.floor.is_none_or(|floor| watermark >= floor).then_some(CommitOffset(watermark));
             assert_eq!(tracker.commit_offset(), commit);
+            let stand = tracker.stand();
+            assert_eq!(stand.offset.0, known.floor.map_or(watermark, |floor| watermark.max(floor)));
+            assert_eq!(stand.replay.is_some(), commit.is_none());
             let outstanding = tracker.outstanding();
             assert_eq!(outstanding.records, known.registered.range(watermark..).count());
             assert_eq!(outstanding.bytes, open.values().map(|bytes| u64::from(*bytes)).sum::<u64>());

@@ -288,6 +288,8 @@ pub struct RuntimePlan {
     pub shutdown_timeout: Duration,
     /// Between commits; zero = every cycle.
     pub commit_interval: Duration,
+    /// Between beats of the lease.
+    pub lease_interval: Duration,
     /// Unresolved records of the process, at most.
     pub max_outstanding_records: usize,
     /// Bytes of unresolved records of the process, at most.

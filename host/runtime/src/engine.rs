@@ -1,18 +1,24 @@
-//! Drives workers on timely's threads.
+//! Drives workers on timely's threads, and the keeper on one of its own.
 //!
 //! Each worker is one timely operator without inputs: it is scheduled when its bell was rung or its deadline came, does
-//! one step, and says when it wants the next. Nothing blocks a thread but timely's own parking.
+//! one step, and says when it wants the next. Nothing blocks a worker's thread but timely's own parking; the keeper's
+//! may wait for a broker.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use timely::dataflow::operators::generic::operator::source;
 use timely::worker::Config as WorkerConfig;
 
+use crate::assembly::Crew;
 use crate::clock::Clock;
 use crate::failure::Failure;
+use crate::keeper::Keeper;
 use crate::stop::{Bell, Stop};
 use crate::summary::Outcome;
 use crate::worker::{Next, Worker};
@@ -22,13 +28,70 @@ type Build = Box<dyn FnOnce(Box<dyn Clock>) -> Result<Worker, Failure> + Send>;
 
 /// One worker before its thread has it.
 pub(crate) struct Seed {
-    pub bell: std::sync::Arc<Bell>,
+    pub bell: Arc<Bell>,
     pub clock: Box<dyn Clock>,
     pub build: Build,
 }
 
-/// Runs all workers to their end.
-pub(crate) fn run(seeds: Vec<Seed>, stop: &Stop) -> Outcome {
+/// How long the keeper may take to come to its end after the workers: what it is asking a broker just then is given up.
+const KEEPER_ENDS_WITHIN: Duration = Duration::from_secs(1);
+
+/// Runs the workers to their end, with the keeper beside them. `clock` is the keeper's.
+pub(crate) fn run(crew: Crew, clock: Box<dyn Clock>, stop: &Stop) -> Outcome {
+    let keeping = match Keeping::start(crew.keeper, clock) {
+        Ok(keeping) => keeping,
+        Err(error) => return failed(format!("the keeper's thread cannot be started: {error}")),
+    };
+    let mut total = run_workers(crew.workers, stop);
+    total.merge(keeping.end());
+    total
+}
+
+/// The keeper's thread.
+struct Keeping {
+    over: Arc<AtomicBool>,
+    bell: Arc<Bell>,
+    outcome: Receiver<Outcome>,
+}
+
+impl Keeping {
+    fn start(mut keeper: Keeper, clock: Box<dyn Clock>) -> std::io::Result<Keeping> {
+        let (over, bell) = (Arc::new(AtomicBool::new(false)), keeper.bell());
+        let (told, outcome) = channel();
+        let keeping = Keeping { over: over.clone(), bell: bell.clone(), outcome };
+        thread::Builder::new().name("keeper".to_owned()).spawn(move || {
+            bell.belongs_to(thread::current());
+            while !over.load(Ordering::Acquire) {
+                bell.take();
+                let wait = match keeper.step(clock.now()) {
+                    Next::Now => Duration::ZERO,
+                    Next::Sleep(wait) => wait,
+                    Next::Never => break,
+                };
+                if !wait.is_zero() && !bell.is_rung() && !over.load(Ordering::Acquire) {
+                    // A ring between the look and the park leaves the thread a token, so that the park ends at once.
+                    thread::park_timeout(wait);
+                }
+            }
+            // Nobody listens any more where it took too long.
+            let _ = told.send(keeper.close());
+        })?;
+        Ok(keeping)
+    }
+
+    fn end(self) -> Outcome {
+        self.over.store(true, Ordering::Release);
+        self.bell.ring();
+        self.outcome.recv_timeout(KEEPER_ENDS_WITHIN).unwrap_or_else(|_| {
+            tracing::warn!("the broker does not answer about the lease; it is left to the next start");
+            let mut outcome = Outcome::default();
+            outcome.summary.lost_tokens = loom_delivery::lost_tokens();
+            outcome
+        })
+    }
+}
+
+fn run_workers(seeds: Vec<Seed>, stop: &Stop) -> Outcome {
     let workers = seeds.len();
     let seeds: Mutex<Vec<Option<Seed>>> = Mutex::new(seeds.into_iter().map(Some).collect());
     let on_failure = stop.clone();

@@ -20,6 +20,8 @@ pub struct Counters {
     pub commits: u64,
     /// Partitions whose commit failed, each time.
     pub commit_failures: u64,
+    /// Partitions of the inputs that were added while the flow ran; a restart reads them.
+    pub partitions_added: u64,
     /// Successful calls of sinks' `flush`.
     pub flushes: u64,
     /// Sinks that spoke of tokens which were not open, each time.
@@ -40,6 +42,7 @@ impl Counters {
         self.retries += other.retries;
         self.commits += other.commits;
         self.commit_failures += other.commit_failures;
+        self.partitions_added += other.partitions_added;
         self.flushes += other.flushes;
         self.violations += other.violations;
         self.restarts += other.restarts;
@@ -183,6 +186,7 @@ impl Summary {
             retries = self.counters.retries,
             commits = self.counters.commits,
             commit_failures = self.counters.commit_failures,
+            partitions_added = self.counters.partitions_added,
             flushes = self.counters.flushes,
             violations = self.counters.violations,
             restarts = self.counters.restarts,

@@ -14,14 +14,20 @@ mod endings;
 mod errors;
 #[path = "flows/forks.rs"]
 mod forks;
+#[path = "flows/from.rs"]
+mod from;
 #[path = "flows/harness.rs"]
 mod harness;
+#[path = "flows/lease.rs"]
+mod lease;
 #[path = "flows/logs.rs"]
 mod logs;
 #[path = "flows/modes.rs"]
 mod modes;
 #[path = "flows/outputs.rs"]
 mod outputs;
+#[path = "flows/outside.rs"]
+mod outside;
 #[path = "flows/property.rs"]
 mod property;
 #[path = "flows/refusals.rs"]

@@ -205,11 +205,56 @@ impl Broker {
     /// # Errors
     /// What the coordinator answers.
     pub fn commit(&self, group: &str, topic: &str, partition: i32, offset: i64) -> Result<()> {
+        self.commit_marked(group, topic, partition, offset, "")
+    }
+
+    /// The same, with a text beside the offset.
+    ///
+    /// # Errors
+    /// As for `commit`.
+    pub fn commit_marked(
+        &self,
+        group: &str,
+        topic: &str,
+        partition: i32,
+        offset: i64,
+        text: &str,
+    ) -> Result<()> {
         let consumer = self.member(group)?;
         let mut list = TopicPartitionList::new();
-        list.add_partition_offset(topic, partition, Offset::Offset(offset))?;
+        let mut entry = list.add_partition(topic, partition);
+        entry.set_offset(Offset::Offset(offset))?;
+        entry.set_metadata(text);
         retry(|| consumer.commit(&list, CommitMode::Sync))
             .with_context(|| format!("cannot commit for {group}"))
+    }
+
+    /// The text beside a group's committed offset.
+    ///
+    /// # Errors
+    /// As for `committed`, and if there is no offset.
+    pub fn mark(&self, group: &str, topic: &str, partition: i32) -> Result<String> {
+        let consumer = self.member(group)?;
+        let mut list = TopicPartitionList::new();
+        list.add_partition(topic, partition);
+        let found = retry(|| consumer.committed_offsets(list.clone(), REQUEST))?;
+        let entry = found.find_partition(topic, partition).context("the partition was not answered")?;
+        anyhow::ensure!(entry.offset().to_raw().is_some_and(|offset| offset >= 0), "{group} has no offset");
+        Ok(entry.metadata().to_owned())
+    }
+
+    /// Waits until a group has some offset for a topic.
+    ///
+    /// # Errors
+    /// If it has none in time.
+    pub fn await_some_offset(&self, group: &str, topic: &str) -> Result<()> {
+        let start = Instant::now();
+        while self.committed(group, topic)?.is_empty() {
+            anyhow::ensure!(start.elapsed() < PATIENCE, "{group} has no offset for {topic}");
+            // A coordinator tells nobody of a commit.
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
     }
 
     /// Waits until a group's committed offsets for a topic are these.

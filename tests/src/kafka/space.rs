@@ -40,10 +40,10 @@ impl<'a> Space<'a> {
         format!("{}-{name}", self.prefix)
     }
 
-    /// The full name of a group, whose offsets are removed in the end.
+    /// The full name of a group, whose offsets are removed in the end, with those of its lease.
     pub fn group(&self, name: &str) -> String {
         let group = self.name(name);
-        self.groups.borrow_mut().push(group.clone());
+        self.groups.borrow_mut().extend([group.clone(), format!("{group}.owner")]);
         group
     }
 

@@ -13,6 +13,7 @@ fn defaults() -> RuntimePlan {
         startup_timeout: Duration::from_secs(30),
         shutdown_timeout: Duration::from_secs(25),
         commit_interval: Duration::from_millis(200),
+        lease_interval: Duration::from_secs(5),
         max_outstanding_records: 100_000,
         max_outstanding_bytes: 256 << 20,
         prefetch: 256 << 20,
@@ -20,8 +21,7 @@ fn defaults() -> RuntimePlan {
 }
 
 /// Times of parts that cannot run yet: their default says what happens anyway, another value would promise something.
-const LATER: [(&str, u64); 4] =
-    [("epoch_interval", 10), ("epoch_timeout", 5), ("lease_interval", 5), ("swap_timeout", 30)];
+const LATER: [(&str, u64); 3] = [("epoch_interval", 10), ("epoch_timeout", 5), ("swap_timeout", 30)];
 
 pub(crate) fn runtime(cx: &mut Cx<'_>, field: Option<Field<'_>>) -> RuntimePlan {
     let mut plan = defaults();
@@ -39,9 +39,11 @@ pub(crate) fn runtime(cx: &mut Cx<'_>, field: Option<Field<'_>>) -> RuntimePlan 
             cx.not_available(&field.place(), &format!("a value of `{key}` other than {default}s"));
         }
     }
-    for (key, time) in
-        [("startup_timeout", &mut plan.startup_timeout), ("shutdown_timeout", &mut plan.shutdown_timeout)]
-    {
+    for (key, time) in [
+        ("startup_timeout", &mut plan.startup_timeout),
+        ("shutdown_timeout", &mut plan.shutdown_timeout),
+        ("lease_interval", &mut plan.lease_interval),
+    ] {
         if let Some(value) = fields.take(key).and_then(|field| duration(cx, &field)) {
             *time = value;
         }

@@ -63,12 +63,13 @@ impl Broker for MemoryClient {
         partitions: &[TopicPartition],
         _: Duration,
     ) -> Result<Vec<Result<Option<Committed>, KafkaError>>, KafkaError> {
-        let mut state = self.state(Call::Committed)?;
+        let call = if group == Group::Owner { Call::Lease } else { Call::Committed };
+        let mut state = self.state(call)?;
         let name = self.consumer.group(group);
         state.demand(&Right::Group(name.clone()))?;
         let mut found = Vec::with_capacity(partitions.len());
         for place in partitions {
-            let scripted = state.faults.place(Call::Committed, &place.topic, Some(place.partition));
+            let scripted = state.faults.place(call, &place.topic, Some(place.partition));
             let group = state.groups.get(&name);
             let mut committed = group.and_then(|group| group.committed.get(place)).cloned();
             if let (Some(committed), true) = (&mut committed, state.silent) {
@@ -85,10 +86,11 @@ impl Broker for MemoryClient {
         entries: &[GroupEntry],
         _: Duration,
     ) -> Result<Vec<Result<(), KafkaError>>, KafkaError> {
-        let mut state = self.state(Call::CommitNow)?;
-        let fault = state.commit_fault()?;
-        let results =
-            state.set_offsets(Call::CommitNow, &self.consumer.group(group), entries, fault.as_ref());
+        let call = if group == Group::Owner { Call::Lease } else { Call::CommitNow };
+        let mut state = self.state(call)?;
+        // The script of commits speaks of the flow's own offsets, not of the lease's beats.
+        let fault = if group == Group::Input { state.commit_fault()? } else { None };
+        let results = state.set_offsets(call, &self.consumer.group(group), entries, fault.as_ref());
         self.shared.changed.notify_all();
         match fault {
             Some(CommitFault::Unanswered) => Err(not_answered()),

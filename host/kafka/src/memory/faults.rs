@@ -20,9 +20,11 @@ pub enum Call {
     OutputTopics,
     /// `Broker::topic_names`
     TopicNames,
-    /// `Broker::committed`
+    /// `Broker::committed` of the flow's own group
     Committed,
-    /// `Broker::commit_now`
+    /// `Broker::committed` and `Broker::commit_now` of the owner group
+    Lease,
+    /// `Broker::commit_now` of the flow's own group
     CommitNow,
     /// `Broker::members`
     Members,

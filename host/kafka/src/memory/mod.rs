@@ -9,6 +9,7 @@
 //! of a partition comes in the queue's order, acknowledgements come later than the write, and a position says nothing
 //! of control records behind the last record.
 
+mod changes;
 mod client;
 mod clock;
 mod faults;

@@ -1,11 +1,14 @@
 //! From a plan to workers that can start: everything that may be refused, and all that may block, before the first
 //! record.
 //!
-//! In order: plugins are loaded and started once for each node and worker; topics are looked up, inputs and outputs;
-//! the group's offsets are fetched; each partition gets its start. Each phase reports all it finds, and the next begins
+//! In order: plugins are loaded and started once for each node and worker; topics are looked up, inputs and outputs; the
+//! group's members, the rights and the lease are asked for; the group's offsets are fetched; each partition gets its
+//! start. Each phase reports all it finds, and the next begins
 //! only when there is nothing to report.
 
 mod bounds;
+mod crew;
+mod ownership;
 mod plugins;
 mod positions;
 mod rounds;
@@ -18,22 +21,24 @@ use loom_delivery::{Accounts, CommitSchedule};
 use loom_flow::Plan;
 use loom_flow::expr::PayloadCache;
 use loom_flow::plan::Delivery;
-use loom_kafka::{Assigned, Broker, OutputInfo};
+use loom_kafka::{Assigned, Broker, OutputInfo, TopicInfo};
 use loom_plugin::PluginHost;
 use loom_types::{BatchBuilder, Moment, PartitionId, WorkerIndex};
 
 use crate::Options;
 use crate::clock::{Clock, SystemClock};
-use crate::engine::Seed;
-use crate::failure::{AssemblyError, Failure};
+use crate::failure::AssemblyError;
+use crate::keeper::{Desk, Gate, KeeperBoard};
 use crate::nodes::{Components, Flow, Graph, Op, Plugins, Shared, lower};
 use crate::outputs::{Asking, Outputs};
 use crate::settings::output_settings;
 use crate::status::{PluginStatus, Seat};
 use crate::stop::Stop;
 use crate::summary::Counters;
-use crate::worker::{Bounds, Partition, Parts, Worker};
+use crate::worker::{Bounds, Epochs, Partition, Parts, Worker};
 
+pub(crate) use crew::Crew;
+use ownership::Ownership;
 pub(crate) use positions::Position;
 
 /// A flow that is ready to run.
@@ -47,8 +52,12 @@ pub struct Assembled {
     round: Stop,
     graphs: Vec<Graph>,
     positions: Vec<Position>,
+    /// What is known of the input topics, by the plan's.
+    inputs: Vec<TopicInfo>,
     /// What is known of the output topics, by the plan's outputs.
     outputs: Arc<[OutputInfo]>,
+    ownership: Ownership,
+    keeper: KeeperBoard,
     /// The plugins that every round starts with; none where somebody else drives the workers.
     components: Option<Arc<Components>>,
 }
@@ -98,56 +107,24 @@ pub(crate) fn assemble_with(
     }
     let mut patience = topics::Patience::new(plan.runtime.startup_timeout, stop.clone(), clock);
     let topics = topics::look_up(&plan, &*broker, &mut patience)?;
-    let positions = positions::choose(&plan, &*broker, topics.partitions, &mut patience)?;
+    let ownership = ownership::check(&plan, &*broker, &options, &mut patience)?;
+    let positions = positions::choose(&plan, &*broker, &topics.inputs, options.from, &mut patience)?;
     let (stop, outputs) = (stop.clone(), topics.outputs.into());
-    Ok(Assembled { plan, broker, options, stop, round, graphs, positions, outputs, components: None })
-}
-
-impl Assembled {
-    /// The workers before anything drives them, each with a clock of its own.
-    pub(crate) fn seeds(self, clock: impl Fn() -> Box<dyn Clock>) -> Vec<Seed> {
-        let workers = self.graphs.len();
-        let total = self.positions.len();
-        let mut shares: Vec<Vec<Position>> = (0..workers).map(|_| Vec::new()).collect();
-        for (index, position) in self.positions.into_iter().enumerate() {
-            shares[index % workers].push(position);
-        }
-        let bounds = bounds::bounds(&self.plan, total);
-        let bells: Vec<_> = (0..workers).map(|_| self.round.bell()).collect();
-        let board = self.options.board.clone();
-        let seats = board.as_ref().map_or_else(Vec::new, |board| board.seats(&bells));
-        let mut seats = seats.into_iter().map(Some);
-        let graphs = self.graphs.into_iter().zip(shares).zip(bells).enumerate();
-        let seeds = graphs.map(|(index, ((graph, share), bell))| {
-            let (plan, broker) = (self.plan.clone(), self.broker.clone());
-            let (options, stop) = (self.options.clone(), self.round.clone());
-            let outputs = self.outputs.clone();
-            let seat = seats.next().flatten();
-            let waker = bell.waker();
-            let worker = WorkerIndex(index as u32);
-            let build = move |clock: Box<dyn Clock>| {
-                let ground = Ground {
-                    plan,
-                    broker,
-                    worker,
-                    graph,
-                    share,
-                    outputs,
-                    total,
-                    bounds,
-                    options,
-                    stop,
-                    waker,
-                    seat,
-                };
-                ground
-                    .build(clock)
-                    .map_err(|error| Failure::new(format!("worker {worker} cannot start: {error}")))
-            };
-            Seed { bell, clock: clock(), build: Box::new(build) }
-        });
-        seeds.collect()
-    }
+    let inputs = topics.inputs;
+    Ok(Assembled {
+        plan,
+        broker,
+        options,
+        stop,
+        round,
+        graphs,
+        positions,
+        inputs,
+        outputs,
+        ownership,
+        keeper: KeeperBoard::default(),
+        components: None,
+    })
 }
 
 /// What a worker is built on, on its own thread.
@@ -164,6 +141,8 @@ struct Ground {
     stop: Stop,
     waker: loom_kafka::Waker,
     seat: Option<Seat>,
+    desk: Arc<Desk>,
+    gate: Arc<Gate>,
 }
 
 impl Ground {
@@ -171,26 +150,26 @@ impl Ground {
         let plan = self.plan;
         let tracked = plan.consumer.delivery == Delivery::AtLeastOnce;
         let mut accounts = if tracked { Accounts::tracked() } else { Accounts::untracked() };
-        let mut commits = CommitSchedule::new(plan.runtime.commit_interval);
+        let mut commits =
+            CommitSchedule::new(plan.runtime.commit_interval).with_keepalive(plan.consumer.commit_keepalive);
         let mut partitions = Vec::new();
         let mut assigned = Vec::new();
         for position in self.share {
             let id: PartitionId = accounts.add_partition(position.start.position, position.start.floor);
-            commits.add_partition(position.committed);
+            commits.add_partition(position.standing());
             assigned.push(Assigned {
                 id,
                 partition: position.partition.clone(),
                 topic: position.topic,
                 start: position.start.position,
-                leader_epoch: None,
+                leader_epoch: position.leader_epoch(),
             });
             partitions.push(Partition {
-                name: position.partition,
-                ready: true,
                 commit_first: tracked && position.start.commit_first,
-                at_end: false,
-                leader_epoch: None,
-                trouble: None,
+                fresh: position.committed.is_none(),
+                topic_id: position.topic_id,
+                epochs: Epochs::from_start(position.start.position, position.leader_epoch()),
+                ..Partition::new(position.partition)
             });
         }
         let reader = self.broker.reader(assigned, self.total, self.waker.clone())?;
@@ -231,7 +210,6 @@ impl Ground {
         let flow = Flow { nodes, entry: self.graph.entry, routes: self.graph.routes, shared, outputs };
         Ok(Worker::new(Parts {
             flow,
-            broker: self.broker,
             source: reader.source,
             offsets: reader.offsets,
             commits,
@@ -242,6 +220,8 @@ impl Ground {
             stop: self.stop,
             options: self.options,
             seat: self.seat,
+            desk: self.desk,
+            gate: self.gate,
         }))
     }
 }

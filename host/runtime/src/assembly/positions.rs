@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use loom_delivery::start::{Facts, Reset, Start, Warning, choose as choose_start};
+use loom_delivery::start::{Asked, Facts, GroupOffset, Reset, Start, Warning, choose as choose_start};
+use loom_delivery::{Mark, Stand};
 use loom_flow::Plan;
 use loom_flow::plan::{OffsetReset, OutOfRange};
-use loom_kafka::{Broker, Committed, Group, KafkaError, Kind};
-use loom_types::{CommitOffset, TopicPartition};
+use loom_kafka::{Bounds, Broker, Committed, Group, KafkaError, Kind, TopicInfo};
+use loom_types::{CommitOffset, TopicId, TopicPartition};
 
 use super::topics::Patience;
+use crate::StartFrom;
 use crate::failure::AssemblyError;
 
 /// A partition and where it starts.
@@ -17,23 +19,55 @@ pub(crate) struct Position {
     pub partition: TopicPartition,
     /// Index into the plan's topics.
     pub topic: u16,
+    /// The topic's id, where the broker says.
+    pub topic_id: Option<TopicId>,
     /// What the group has for it.
-    pub committed: Option<CommitOffset>,
+    pub committed: Option<Committed>,
     pub start: Start,
 }
 
-/// Decides for every partition; what must be told is logged.
+impl Position {
+    /// What the broker has for it, as the schedule of commits counts it: none where the start does not stand on that, so
+    /// that a commit is due at once.
+    pub(super) fn standing(&self) -> Option<Stand> {
+        let committed = self.committed.as_ref().filter(|_| !self.start.commit_first)?;
+        Some(Stand { offset: committed.offset, replay: group_offset(committed).replay })
+    }
+
+    /// The leader's epoch that was committed with the start; none for a start that was chosen otherwise.
+    pub(super) fn leader_epoch(&self) -> Option<i32> {
+        let committed =
+            self.committed.as_ref().filter(|committed| committed.offset == self.start.position)?;
+        committed.leader_epoch
+    }
+}
+
+/// Decides for every partition; what must be told is logged. `topics`: facts about the plan's topics, in its order.
 pub(super) fn choose(
     plan: &Plan,
     broker: &dyn Broker,
-    partitions: Vec<(u16, TopicPartition)>,
+    topics: &[TopicInfo],
+    from: StartFrom,
     patience: &mut Patience,
 ) -> Result<Vec<Position>, Vec<AssemblyError>> {
+    let mut partitions = Vec::new();
+    for (index, (topic, info)) in plan.consumer.topics.iter().zip(topics).enumerate() {
+        let numbers = 0..info.partitions;
+        partitions.extend(numbers.map(|number| (index as u16, TopicPartition::new(topic.clone(), number))));
+    }
     let names: Vec<TopicPartition> = partitions.iter().map(|(_, partition)| partition.clone()).collect();
     let what = format!("fetching the offsets of group {}", plan.consumer.group_id);
     let committed = patience
         .ask(&what, |timeout| answered(&names, broker.committed(Group::Input, &names, timeout)?))
         .map_err(|error| vec![error])?;
+    let mut times = Vec::new();
+    if let StartFrom::Time(at) = from {
+        times = patience
+            .ask("looking a time up in the partitions", |timeout| {
+                answered(&names, broker.offsets_at(&names, at, timeout)?)
+            })
+            .map_err(|error| vec![error])?;
+    }
     let known: BTreeSet<u16> = partitions
         .iter()
         .zip(&committed)
@@ -43,15 +77,17 @@ pub(super) fn choose(
 
     let mut positions = Vec::new();
     let mut errors = Vec::new();
-    for ((topic, partition), committed) in partitions.into_iter().zip(committed) {
+    for (at, ((topic, partition), committed)) in partitions.into_iter().zip(committed).enumerate() {
         let what = format!("asking for the bounds of {partition}");
         let bounds =
             patience.ask(&what, |timeout| broker.bounds(&partition, timeout)).map_err(|error| vec![error])?;
-        let committed = committed.map(|committed| committed.offset);
+        let topic_id = topics[usize::from(topic)].id;
         let facts = Facts {
+            asked: asked(from, bounds, times.get(at).copied().flatten()),
             resume: None,
-            committed,
+            committed: committed.as_ref().map(group_offset),
             siblings_committed: known.contains(&topic),
+            topic: topic_id,
             low: bounds.low,
             high: bounds.high,
             reset: match plan.consumer.auto_offset_reset {
@@ -63,7 +99,7 @@ pub(super) fn choose(
         match choose_start(&facts) {
             Ok(start) => {
                 start.warnings.iter().for_each(|warning| warn(&partition, *warning));
-                positions.push(Position { partition, topic, committed, start });
+                positions.push(Position { partition, topic, topic_id, committed, start });
             }
             Err(refused) => errors.push(AssemblyError::failed(format!("{partition}: {refused}"))),
         }
@@ -71,11 +107,26 @@ pub(super) fn choose(
     if errors.is_empty() { Ok(positions) } else { Err(errors) }
 }
 
+fn asked(from: StartFrom, bounds: Bounds, at_time: Option<CommitOffset>) -> Option<Asked> {
+    match from {
+        StartFrom::GoOn => None,
+        StartFrom::Committed => Some(Asked::Committed),
+        StartFrom::Beginning => Some(Asked::At(bounds.low)),
+        StartFrom::End => Some(Asked::At(bounds.high)),
+        StartFrom::Time(_) => Some(Asked::At(at_time.unwrap_or(bounds.high))),
+    }
+}
+
+fn group_offset(committed: &Committed) -> GroupOffset {
+    let mark = Mark::parse(&committed.metadata).unwrap_or_default();
+    GroupOffset { offset: committed.offset, topic: mark.topic, replay: mark.replay }
+}
+
 /// An error inside an answer counts like an error of the call: it never becomes "no offset".
-fn answered(
+fn answered<T>(
     names: &[TopicPartition],
-    answers: Vec<Result<Option<Committed>, KafkaError>>,
-) -> Result<Vec<Option<Committed>>, KafkaError> {
+    answers: Vec<Result<Option<T>, KafkaError>>,
+) -> Result<Vec<Option<T>>, KafkaError> {
     // What will not pass is told before what may.
     let mut errors: Vec<(usize, &KafkaError)> =
         answers.iter().enumerate().filter_map(|(at, answer)| Some((at, answer.as_ref().err()?))).collect();
@@ -83,19 +134,40 @@ fn answered(
     if let Some((at, error)) = errors.first() {
         return Err(KafkaError { message: format!("{}: {}", names[*at], error.message), ..(*error).clone() });
     }
-    Ok(answers.into_iter().map(|answer| answer.unwrap_or_default()).collect())
+    answers.into_iter().collect()
 }
 
 fn warn(partition: &TopicPartition, warning: Warning) {
     let (topic, number) = (&*partition.topic, partition.partition);
     match warning {
-        Warning::Replay { resume, committed } => tracing::warn!(
+        Warning::Replay { from, committed, asked } => tracing::warn!(
             topic,
             partition = number,
-            resume = resume.0,
+            from = from.0,
             committed = committed.0,
-            again = committed.0 - resume.0,
-            "the restored position lies behind the committed offset: records are processed again"
+            again = committed.0 - from.0,
+            "{}: records are processed again, and nothing below the committed offset is committed",
+            if asked {
+                "reading starts behind the committed offset, as asked"
+            } else {
+                "the restored position lies behind the committed offset"
+            }
+        ),
+        Warning::ReplayGoesOn { at, committed } => tracing::warn!(
+            topic,
+            partition = number,
+            at = at.0,
+            committed = committed.0,
+            left = committed.0 - at.0,
+            "a replay was cut here; it goes on (`run --from committed` leaves it)"
+        ),
+        Warning::Skip { committed, to } => tracing::warn!(
+            topic,
+            partition = number,
+            committed = committed.0,
+            to = to.0,
+            left_out = to.0 - committed.0,
+            "reading starts ahead of the committed offset, as asked: what lies between is never processed"
         ),
         Warning::Expired { committed, low } => tracing::warn!(
             topic,
@@ -105,12 +177,20 @@ fn warn(partition: &TopicPartition, warning: Warning) {
             gone = low.0 - committed.0,
             "retention removed records that were not processed; going on from the beginning"
         ),
-        Warning::BeyondEnd { committed, high } => tracing::warn!(
+        Warning::MadeAgain { committed, high } => tracing::warn!(
             topic,
             partition = number,
             committed = committed.0,
             end = high.0,
-            "the committed offset lies beyond the end: the topic was made again or cut; going on from the beginning"
+            "the topic is another one than the committed offset belongs to: it was deleted and made again; reading it from \
+             its beginning"
+        ),
+        Warning::Cut { committed, high } => tracing::warn!(
+            topic,
+            partition = number,
+            committed = committed.0,
+            end = high.0,
+            "the partition's log was cut: the offset lies beyond its end; going on at the new end"
         ),
         Warning::Added => tracing::warn!(
             topic,

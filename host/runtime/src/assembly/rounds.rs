@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use loom_kafka::Broker;
 
 use super::{Assembled, assemble_with};
-use crate::clock::SystemClock;
+use crate::clock::{Clock, SystemClock};
 use crate::engine;
 use crate::failure::Failure;
 use crate::status::{Board, Watcher};
@@ -41,7 +41,8 @@ impl Assembled {
 
     fn run_rounds(self) -> Outcome {
         let (plan, broker, components) = (self.plan.clone(), self.broker.clone(), self.components.clone());
-        let (options, stop) = (self.options.clone(), self.stop.clone());
+        let (options, stop) = (self.options.clone().anew(), self.stop.clone());
+        let keeper = self.keeper.clone();
         let mut round = self;
         let mut lately = VecDeque::new();
         let mut before = Counters::default();
@@ -69,7 +70,7 @@ impl Assembled {
             let clock = Box::new(SystemClock::since(Instant::now()));
             let plugins: &dyn crate::nodes::Plugins = &**components;
             match assemble_with(plan.clone(), broker.clone(), plugins, options.clone(), &stop, clock) {
-                Ok(next) => round = next,
+                Ok(next) => round = Assembled { keeper: keeper.clone(), ..next },
                 // Told to stop while it was starting: that is no failure.
                 Err(_) if stop.is_requested() => return outcome,
                 Err(errors) => {
@@ -92,7 +93,8 @@ impl Assembled {
         );
         let (name, stop) = (self.plan.name.clone(), self.round.clone());
         let start = Instant::now();
-        let mut outcome = engine::run(self.seeds(|| Box::new(SystemClock::since(start))), &stop);
+        let clock = || -> Box<dyn Clock> { Box::new(SystemClock::since(start)) };
+        let mut outcome = engine::run(self.crew(clock), clock(), &stop);
         outcome.summary.flow = name;
         outcome
     }

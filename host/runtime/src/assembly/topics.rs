@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use loom_delivery::Backoff;
 use loom_flow::Plan;
-use loom_kafka::{Broker, KafkaError, Kind, OutputInfo};
-use loom_types::{Moment, TopicPartition};
+use loom_kafka::{Broker, KafkaError, Kind, OutputInfo, TopicInfo};
+use loom_types::Moment;
 
 use crate::clock::Clock;
 use crate::failure::AssemblyError;
@@ -80,8 +80,8 @@ impl Patience {
 
 /// What is known of a flow's topics before it starts.
 pub(super) struct Topics {
-    /// The partitions of the inputs, each with its topic's index.
-    pub partitions: Vec<(u16, TopicPartition)>,
+    /// By the plan's input topics.
+    pub inputs: Vec<TopicInfo>,
     /// By the plan's outputs.
     pub outputs: Vec<OutputInfo>,
 }
@@ -114,14 +114,10 @@ pub(super) fn look_up(
         let known = known.iter().filter(|name| !inputs.iter().any(|input| **input == ***name));
         errors.push(missing(topic, &role, error, known));
     };
-    let mut partitions = Vec::new();
-    for (index, (topic, info)) in plan.consumer.topics.iter().zip(&inputs).enumerate() {
+    let mut found = Vec::new();
+    for (topic, info) in plan.consumer.topics.iter().zip(&inputs) {
         match info {
-            Ok(info) => {
-                for partition in 0..info.partitions {
-                    partitions.push((index as u16, TopicPartition::new(topic.clone(), partition)));
-                }
-            }
+            Ok(info) => found.push(info.clone()),
             Err(error) => refuse(topic, format!("input topic (kafka.{}.topics)", plan.consumer.name), error),
         }
     }
@@ -149,7 +145,7 @@ pub(super) fn look_up(
             }
         }
     }
-    if errors.is_empty() { Ok(Topics { partitions, outputs }) } else { Err(errors) }
+    if errors.is_empty() { Ok(Topics { inputs: found, outputs }) } else { Err(errors) }
 }
 
 type Infos<T> = Vec<Result<T, KafkaError>>;

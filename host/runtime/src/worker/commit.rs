@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use loom_delivery::Due;
+use loom_delivery::{ANSWER_WITHIN, Due, Entry, Mark, Turn};
 use loom_kafka::{CommitAnswer, CommitEntry, Kind};
-use loom_types::{CommitOffset, Moment, PartitionId};
+use loom_types::{Moment, PartitionId};
 
 use super::{Phase, Worker};
+use crate::keeper::Commits;
 
 /// After so long without a successful commit, a cause that will not pass stops the flow.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -17,6 +18,10 @@ impl Worker {
         self.offsets.answers(&mut answers);
         for answer in answers {
             self.commit_answered(now, answer);
+        }
+        if self.commits.expire(now) {
+            self.flow.shared.counters.commit_failures += 1;
+            tracing::warn!(seconds = ANSWER_WITHIN.as_secs(), "a commit was not answered; it is sent again");
         }
     }
 
@@ -37,7 +42,13 @@ impl Worker {
         let failed = |id: PartitionId| {
             answer.results.iter().any(|(answered, result)| *answered == id && result.is_err())
         };
-        self.commits.answered(now, |id| !failed(id));
+        if self.commits.answered(now, answer.request.0, |id| !failed(id)) {
+            for (id, _) in answer.results.iter().filter(|(_, result)| result.is_ok()) {
+                if let Some(offset) = self.commits.acknowledged(*id) {
+                    self.desk.acknowledge(*id, offset);
+                }
+            }
+        }
         if let Some(failure) = self.final_answer(now, &answer) {
             self.flow.shared.fail(failure);
         }
@@ -59,8 +70,9 @@ impl Worker {
         if !self.flow.shared.accounts.is_tracked() || !self.phase.commits_as_it_runs() {
             return None;
         }
-        let partitions = &self.partitions;
-        match self.commits.due(now, &self.flow.shared.accounts, |id| partitions[id.index()].is_idle()) {
+        let (partitions, gate) = (&self.partitions, self.gate.get());
+        let turn = |id: PartitionId| partitions[id.index()].turn(gate);
+        match self.commits.due(now, &self.flow.shared.accounts, turn) {
             Due::Wait(until) => until,
             Due::Commit(entries) => {
                 self.send_commit(now, entries);
@@ -69,20 +81,27 @@ impl Worker {
         }
     }
 
-    pub(super) fn send_commit(&mut self, now: Moment, entries: Vec<(PartitionId, CommitOffset)>) {
+    pub(super) fn send_commit(&mut self, now: Moment, entries: Vec<Entry>) {
+        let run = Some(self.run);
         let request: Vec<CommitEntry> = entries
             .iter()
-            .map(|(partition, offset)| CommitEntry {
-                partition: *partition,
-                offset: *offset,
-                metadata: String::new(),
-                leader_epoch: self.partitions[partition.index()].leader_epoch,
+            .map(|Entry { partition, stand }| {
+                let known = &mut self.partitions[partition.index()];
+                let mark = Mark { topic: known.topic_id, run, replay: stand.replay };
+                // During a replay the offset is not of what is read now.
+                let leader_epoch = if stand.replay.is_none() { known.epochs.at(stand.offset) } else { None };
+                CommitEntry {
+                    partition: *partition,
+                    offset: stand.offset,
+                    metadata: mark.to_string(),
+                    leader_epoch,
+                }
             })
             .collect();
         match self.offsets.commit(&request) {
-            Ok(_) => {
+            Ok(request) => {
                 self.flow.shared.counters.commits += 1;
-                self.commits.sent(now, entries);
+                self.commits.sent(now, request.0, entries);
             }
             Err(error) => {
                 self.flow.shared.counters.commit_failures += entries.len() as u64;
@@ -95,8 +114,20 @@ impl Worker {
 }
 
 impl super::Partition {
-    /// Nothing more is there to read: its last offset need not wait for company.
-    fn is_idle(&self) -> bool {
-        !self.ready
+    fn turn(&self, gate: Commits) -> Turn {
+        let held = match gate {
+            Commits::Open => false,
+            // A start that the reset chose is committed in any case: a crash would choose again.
+            Commits::Held => !(self.commit_first && self.fresh),
+            Commits::Shut => true,
+        };
+        if held {
+            Turn::Held
+        } else if self.ready {
+            Turn::Busy
+        } else {
+            // Nothing more is there to read: its last offset need not wait for company.
+            Turn::Idle
+        }
     }
 }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use loom_kafka::{Budget, KafkaError, Kind, Notice};
-use loom_types::{CommitOffset, PartitionId};
+use loom_types::PartitionId;
 
 use super::{End, Moment, Trouble, Worker};
 use crate::nodes::{NodeId, Op};
@@ -45,7 +45,7 @@ impl Worker {
                 self.cursor = index;
                 break;
             }
-            if held[index] {
+            if held[index] || !self.is_inside(index) {
                 continue;
             }
             if self.partitions[index].ready && self.may_start(index) {
@@ -70,6 +70,7 @@ impl Worker {
     fn take(&mut self, index: usize, budget: Budget, tokens: &mut Vec<loom_delivery::Token>) -> bool {
         let id = PartitionId(index as u32);
         let before = self.builder.len();
+        let position = self.flow.shared.accounts.tracker(id).position();
         let taken = self.source.take(id, budget, &mut self.builder);
         let now = self.flow.shared.now;
         let accounts = &mut self.flow.shared.accounts;
@@ -77,6 +78,9 @@ impl Worker {
         for row in before..self.builder.len() {
             let bytes = u32::try_from(self.builder.row_bytes(row)).unwrap_or(u32::MAX);
             tokens.push(accounts.register(id, self.builder.offset(row), bytes));
+        }
+        if let Some(epoch) = taken.leader_epoch {
+            self.partitions[index].epochs.read(position, epoch);
         }
         if let Some(position) = taken.position {
             accounts.advance(id, position, taken.skipped);
@@ -86,7 +90,6 @@ impl Worker {
         }
         let partition = &mut self.partitions[index];
         partition.ready = taken.more;
-        partition.leader_epoch = taken.leader_epoch.or(partition.leader_epoch);
         if taken.rows > 0 || taken.more {
             partition.at_end = false;
         }
@@ -147,7 +150,7 @@ impl Worker {
 
     fn noticed(&mut self, index: usize, notice: Notice) {
         match notice {
-            Notice::OutOfRange => self.out_of_range(index),
+            Notice::OutOfRange => self.ask_where(index),
             Notice::Failed(error) => match error.kind {
                 // What is broken in the log, or away, holds its partition only, and is never taken for a gap.
                 Kind::Transient | Kind::Coordinator | Kind::Other => {
@@ -179,48 +182,6 @@ impl Worker {
         }
         let told = told.map_or(now, |trouble| trouble.told);
         partition.trouble = Some(Trouble { text, last: now, told });
-    }
-
-    /// Retention passed the position, or the log was cut.
-    fn out_of_range(&mut self, index: usize) {
-        let id = PartitionId(index as u32);
-        let name = self.partitions[index].name.clone();
-        let position = self.flow.shared.accounts.tracker(id).position();
-        let refuse = self.flow.shared.plan.consumer.offset_out_of_range == loom_flow::plan::OutOfRange::Fail;
-        // Rare enough that the worker may wait for the answer: nothing can be read from the partition without it.
-        let bounds = match self.broker.bounds(&name, Duration::from_secs(5)) {
-            Ok(bounds) => bounds,
-            Err(error) => {
-                self.partitions[index].ready = true;
-                let what = "the position is outside the partition, and the broker does not say where it begins; asking again";
-                self.trouble(index, &error, what);
-                return;
-            }
-        };
-        if refuse || position > bounds.high {
-            self.flow.shared.fail(format!(
-                "{name}: position {position} is outside the partition, which holds {} to {}; the flow stops",
-                bounds.low, bounds.high
-            ));
-            return;
-        }
-        let to: CommitOffset = position.max(bounds.low);
-        tracing::warn!(
-            topic = &*name.topic,
-            partition = name.partition,
-            position = position.0,
-            beginning = bounds.low.0,
-            gone = bounds.low.0.saturating_sub(position.0),
-            "retention removed records that were not read; going on at the beginning"
-        );
-        let seek: Result<(), KafkaError> = self.source.seek(id, to);
-        match seek {
-            Ok(()) => {
-                self.flow.shared.accounts.advance(id, to, 0);
-                self.partitions[index].ready = true;
-            }
-            Err(error) => self.flow.shared.fail(format!("{name}: going on at {to} failed: {error}")),
-        }
     }
 
     /// Where the run ends with its input: whether all of it was read and resolved, or nothing has moved for too long.

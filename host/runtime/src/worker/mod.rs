@@ -5,17 +5,20 @@
 //! A worker goes through its phases in order and never back.
 
 mod commit;
+mod epochs;
 mod intake;
+mod range;
 mod stopping;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use loom_delivery::{CommitSchedule, Token, lost_tokens};
-use loom_kafka::{Broker, KafkaError, Kind, OffsetStore, PartitionSource};
-use loom_types::{BatchBuilder, Ending, ErrorKind, Moment, TopicPartition};
+use loom_delivery::{CommitSchedule, RunId, Token, lost_tokens};
+use loom_kafka::{KafkaError, Kind, OffsetStore, PartitionSource};
+use loom_types::{BatchBuilder, Ending, ErrorKind, Moment, TopicId, TopicPartition};
 
 use crate::clock::Clock;
+use crate::keeper::{Desk, Gate};
 use crate::nodes::{Flow, NodeId, Op, Shared};
 use crate::outputs::News;
 use crate::status::Seat;
@@ -23,6 +26,8 @@ use crate::stop::Stop;
 use crate::summary::{Outcome, PartitionSummary, Summary, Unresolved};
 use crate::{End, Options};
 
+pub(crate) use epochs::Epochs;
+pub(crate) use range::Outside;
 pub(crate) use stopping::{Phase, call_grace};
 
 /// When a worker wants its next step.
@@ -42,12 +47,35 @@ pub(crate) struct Partition {
     pub ready: bool,
     /// Its start is to be committed before its first record.
     pub commit_first: bool,
+    /// The group had no offset for it: its start was chosen by the reset.
+    pub fresh: bool,
     /// It was read to its end and nothing has come since.
     pub at_end: bool,
-    /// The leader's epoch of the last record that was read, where the broker says.
-    pub leader_epoch: Option<i32>,
     /// What its client said last instead of giving records.
     pub trouble: Option<Trouble>,
+    /// Its topic's id at the start, where the broker says.
+    pub topic_id: Option<TopicId>,
+    /// The epochs that its records were read from.
+    pub epochs: Epochs,
+    /// Its position is outside: nothing is read before that is settled.
+    pub outside: Outside,
+}
+
+impl Partition {
+    /// One that is read where it was read before, and may have something.
+    pub fn new(name: TopicPartition) -> Self {
+        Partition {
+            name,
+            ready: true,
+            commit_first: false,
+            fresh: false,
+            at_end: false,
+            topic_id: None,
+            epochs: Epochs::default(),
+            outside: Outside::No,
+            trouble: None,
+        }
+    }
 }
 
 /// What a client says of a partition that it cannot read.
@@ -70,7 +98,6 @@ pub(crate) struct Bounds {
 /// See the module's description.
 pub(crate) struct Worker {
     pub flow: Flow,
-    pub broker: Arc<dyn Broker>,
     pub source: Box<dyn PartitionSource>,
     pub offsets: Box<dyn OffsetStore>,
     pub commits: CommitSchedule,
@@ -79,6 +106,12 @@ pub(crate) struct Worker {
     pub builder: BatchBuilder,
     pub clock: Box<dyn Clock>,
     pub stop: Stop,
+    /// What this worker and the keeper say to each other.
+    pub desk: Arc<Desk>,
+    /// Whether offsets may be committed.
+    pub gate: Arc<Gate>,
+    /// Who writes the offsets.
+    pub run: RunId,
     pub end: End,
     pub phase: Phase,
     /// Where the next cycle begins, so that every partition gets its turn.
@@ -104,7 +137,6 @@ pub(crate) struct Worker {
 /// What a worker is built from.
 pub(crate) struct Parts {
     pub flow: Flow,
-    pub broker: Arc<dyn Broker>,
     pub source: Box<dyn PartitionSource>,
     pub offsets: Box<dyn OffsetStore>,
     pub commits: CommitSchedule,
@@ -115,6 +147,8 @@ pub(crate) struct Parts {
     pub stop: Stop,
     pub options: Options,
     pub seat: Option<Seat>,
+    pub desk: Arc<Desk>,
+    pub gate: Arc<Gate>,
 }
 
 impl Worker {
@@ -124,7 +158,6 @@ impl Worker {
         let busy = busy.map(|(index, _)| NodeId(index)).collect();
         Worker {
             flow: parts.flow,
-            broker: parts.broker,
             source: parts.source,
             offsets: parts.offsets,
             commits: parts.commits,
@@ -133,6 +166,9 @@ impl Worker {
             builder: parts.builder,
             clock: parts.clock,
             stop: parts.stop,
+            desk: parts.desk,
+            gate: parts.gate,
+            run: parts.options.identity.run,
             end: parts.options.end,
             phase: Phase::Running,
             cursor: 0,
@@ -155,6 +191,7 @@ impl Worker {
         self.flow.shared.wall_ms = self.clock.wall_ms();
         self.flow.shared.random = self.clock.random();
 
+        self.told();
         self.commit_answers(now);
         self.acknowledgements(now);
         self.client_errors(now);

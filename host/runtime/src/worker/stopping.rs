@@ -9,6 +9,7 @@ use loom_kafka::{CommitAnswer, Kind};
 use loom_types::Moment;
 
 use super::Worker;
+use crate::keeper::Commits;
 use crate::nodes::Op;
 
 /// The part of the shutdown's time-out that belongs to the final commit.
@@ -199,7 +200,9 @@ impl Worker {
     }
 
     fn commit_last(&mut self, now: Moment, next: Moment, deadline: Moment) {
-        if !self.flow.shared.accounts.is_tracked() || self.partitions.is_empty() {
+        // Shut: what is there is somebody else's, and is not overwritten.
+        let shut = self.gate.get() == Commits::Shut;
+        if !self.flow.shared.accounts.is_tracked() || self.partitions.is_empty() || shut {
             self.phase = Phase::Closed;
             return;
         }
@@ -256,7 +259,10 @@ impl Worker {
         let last = self.commits.last(&self.flow.shared.accounts);
         let list: Vec<String> = last
             .iter()
-            .map(|(id, offset)| format!("{} at {offset}", self.partitions[id.index()].name))
+            .map(|entry| {
+                let name = &self.partitions[entry.partition.index()].name;
+                format!("{name} at {}", entry.stand.offset)
+            })
             .collect();
         list.join(", ")
     }

@@ -166,23 +166,68 @@ process: [ {{ into_sink: k, flush: {{ interval: {interval} }} }} ]
 }
 
 #[test]
-fn a_replay_below_the_committed_offset_never_commits_below_it() {
-    use loom_delivery::{Accounts, CommitSchedule, Due};
-    use loom_types::{Ending, Moment, PartitionId, RecordOffset};
-    let (mut accounts, partition) = (Accounts::tracked(), PartitionId(0));
-    accounts.add_partition(CommitOffset(2), Some(CommitOffset(6)));
-    let mut commits = CommitSchedule::new(std::time::Duration::ZERO);
-    commits.add_partition(None);
-    let mut tokens: Vec<_> =
-        (2..=5).map(|offset| accounts.register(partition, RecordOffset(offset), 1)).collect();
-    let last = tokens.pop().unwrap();
-    for token in tokens {
-        accounts.redeem(token, Ending::Topic);
-        assert_eq!(commits.due(Moment::START, &accounts, |_| true), Due::Wait(None));
-    }
-    accounts.redeem(last, Ending::Topic);
-    assert_eq!(
-        commits.due(Moment::START, &accounts, |_| true),
-        Due::Commit(vec![(partition, CommitOffset(6))])
-    );
+fn a_position_is_committed_again_when_its_commit_grows_old_idle_or_stuck_but_not_at_most_once() {
+    let again =
+        |broker: &loom_kafka::memory::MemoryBroker, running: &crate::harness::Running, offset: i64| {
+            running.until("three commits of the same offset", |view| view.commits("g").len() >= 3);
+            let history = commit_history(broker, &in0());
+            assert!(history.iter().all(|other| *other == offset), "{history:?}");
+        };
+    let idle = broker(&["out"]);
+    produce(&idle, &["0", "1", "2"]);
+    idle.set_committed("g", &in0(), CommitOffset(3), "");
+    let running = start(&flow("commit_keepalive_ms: 20", THROUGH), &idle);
+    again(&idle, &running, 3);
+    assert_eq!(running.stop().failures, []);
+
+    let stuck = broker(&["out"]);
+    produce(&stuck, &["0", "1", "2"]);
+    stuck.set_committed("g", &in0(), CommitOffset(1), "");
+    stuck.faults().hold_acks("out");
+    let running = start(&flow("commit_keepalive_ms: 20", THROUGH), &stuck);
+    running.until_count("out", 2);
+    again(&stuck, &running, 1);
+    stuck.faults().release_all_acks("out");
+    running.until_committed(3);
+    assert_eq!(running.stop().failures, []);
+
+    let untracked = broker(&["out"]);
+    produce(&untracked, &["0"]);
+    let consumer = "commit_keepalive_ms: 20\ndelivery: at_most_once\nextra: { auto.commit.interval.ms: 10 }";
+    let running = start(&flow(consumer, THROUGH), &untracked);
+    running.until_committed(1);
+    let polls = untracked.view(|view| view.calls(Call::Take));
+    running.until("ten polls more", |view| view.calls(Call::Take) >= polls + 10);
+    assert!(untracked.commits("g").iter().all(|request| request.automatic), "no commit of ours");
+    assert_eq!(running.stop().failures, []);
+}
+
+#[test]
+fn a_commit_carries_the_topic_s_id_the_run_and_the_leader_s_epoch() {
+    let broker = broker(&["out"]);
+    produce(&broker, &["a"]);
+    broker.elect_leader("in", 0, CommitOffset(1));
+    produce(&broker, &["b"]);
+    let options = Options::default();
+    let run = options.identity.run;
+    let running = start_with(&flow("", THROUGH), &broker, options);
+    running.until_committed(2);
+    assert_eq!(running.stop().failures, []);
+    let committed = broker.committed("g", &in0()).unwrap();
+    let topic = broker.topic_id("in").unwrap();
+    assert_eq!(committed.metadata, format!("loom1 topic={topic} run={run}"));
+    assert_eq!(committed.leader_epoch, Some(1));
+}
+
+#[test]
+fn brokers_that_tell_no_ids_and_epochs_are_served_all_the_same() {
+    let broker = broker(&["out"]);
+    broker.faults().tell_all(false);
+    produce(&broker, &["a"]);
+    let running = start(&flow("", THROUGH), &broker);
+    running.until_committed(1);
+    assert_eq!(running.stop().failures, []);
+    let committed = broker.committed("g", &in0()).unwrap();
+    assert!(committed.metadata.starts_with("loom1 run="), "{}", committed.metadata);
+    assert_eq!(committed.leader_epoch, None);
 }

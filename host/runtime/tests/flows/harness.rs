@@ -14,7 +14,7 @@ use loom_flow::{
 use loom_kafka::memory::{MemoryBroker, Record, View, system_clock};
 use loom_kafka::{KafkaError, Kind};
 use loom_plugin::{CacheDir, HostOptions, PluginHost, read_facts};
-use loom_runtime::{AssemblyError, Options, Outcome, Stop, assemble, consumer_settings};
+use loom_runtime::{AssemblyError, KeeperBoard, Options, Outcome, Stop, assemble, consumer_settings};
 use loom_types::{CommitOffset, TopicPartition};
 use serde_json::Value;
 
@@ -182,6 +182,7 @@ pub fn set_committed(broker: &MemoryBroker, offset: i64) {
 /// A flow that runs.
 pub struct Running {
     pub broker: MemoryBroker,
+    pub keeper: KeeperBoard,
     stop: Stop,
     thread: Option<JoinHandle<Outcome>>,
 }
@@ -195,9 +196,13 @@ fn host() -> PluginHost {
 
 /// Assembles a flow; what was refused.
 pub fn refused(yaml: &str, broker: &MemoryBroker) -> Vec<AssemblyError> {
+    refused_with(yaml, broker, Options::default())
+}
+
+pub fn refused_with(yaml: &str, broker: &MemoryBroker, options: Options) -> Vec<AssemblyError> {
     let plan = plan(yaml);
     let client = Arc::new(broker.as_broker(consumer_settings(&plan)));
-    match assemble(plan, client, &host(), Options::default(), &Stop::new()) {
+    match assemble(plan, client, &host(), options, &Stop::new()) {
         Ok(_) => panic!("the flow was accepted"),
         Err(errors) => errors,
     }
@@ -214,8 +219,9 @@ pub fn start_with(yaml: &str, broker: &MemoryBroker, options: Options) -> Runnin
     let stop = Stop::new();
     let assembled = assemble(plan, client, &host(), options, &stop)
         .unwrap_or_else(|errors| panic!("the flow was refused: {errors:?}"));
+    let keeper = assembled.keeper_board();
     let thread = Some(std::thread::spawn(move || assembled.run()));
-    Running { broker: broker.clone(), stop, thread }
+    Running { broker: broker.clone(), keeper, stop, thread }
 }
 
 impl Running {

@@ -171,3 +171,67 @@ fn a_committed_offset_outside_the_partition_goes_on_from_its_beginning_or_is_ref
         assert_eq!(committed_at(&broker, &in0()), Some(5));
     }
 }
+
+#[test]
+fn a_topic_that_was_made_again_is_read_from_its_beginning_whatever_it_holds() {
+    logs::keep();
+    // Fewer records than the committed offset, and more: neither "beyond the end" nor a skip of the first thousand.
+    for records in [10, 5000] {
+        let broker = broker(&["out"]);
+        let name = format!("in-made-again-{records}");
+        let yaml = flow("", THROUGH).replace("[in]", &format!("[{name}]"));
+        broker.create_topic(&name, 1);
+        for n in 0..1000 {
+            broker.produce(&name, 0, loom_kafka::memory::Record::value(format!("old {n}")));
+        }
+        let first = start(&yaml, &broker);
+        first.until_committed_at(&place(&name, 0), 1000);
+        assert_eq!(first.stop().failures, []);
+        broker.delete_topic(&name);
+        broker.create_topic(&name, 1);
+        for n in 0..records {
+            broker.produce(&name, 0, loom_kafka::memory::Record::value(format!("new {n}")));
+        }
+        let refusing = yaml.replace("topics:", "offset_out_of_range: fail\n    topics:");
+        let errors = refused(&refusing, &broker);
+        assert!(errors[0].message.contains("made again"), "{}", errors[0].message);
+        let second = start(&yaml, &broker);
+        second.until_committed_at(&place(&name, 0), records);
+        assert_eq!(second.stop().failures, []);
+        let out = payloads(&broker, "out");
+        assert_eq!(out.len() as i64, 1000 + records);
+        assert_eq!(
+            (out[1000].as_str(), out.last().unwrap().as_str()),
+            ("new 0", &*format!("new {}", records - 1))
+        );
+        let warned = logs::lines(|line| line["topic"] == *name && line["level"] == "WARN");
+        assert_eq!(warned.len(), 1, "{warned:?}");
+        assert_eq!(warned[0]["committed"], 1000);
+    }
+}
+
+#[test]
+fn a_log_that_was_cut_before_the_start_goes_on_at_its_new_end() {
+    logs::keep();
+    let broker = broker(&["out"]);
+    let name = "in-cut";
+    let yaml = flow("", THROUGH).replace("[in]", &format!("[{name}]"));
+    broker.create_topic(name, 1);
+    for n in 0..10 {
+        broker.produce(name, 0, loom_kafka::memory::Record::value(n.to_string()));
+    }
+    let first = start(&yaml, &broker);
+    first.until_committed_at(&place(name, 0), 10);
+    assert_eq!(first.stop().failures, []);
+    broker.elect_leader(name, 0, loom_types::CommitOffset(6));
+    let second = start(&yaml, &broker);
+    second.until_committed_at(&place(name, 0), 6);
+    broker.produce(name, 0, loom_kafka::memory::Record::value("after"));
+    second.until_committed_at(&place(name, 0), 7);
+    assert_eq!(second.stop().failures, []);
+    assert_eq!(payloads(&broker, "out").last().unwrap(), "after");
+    assert_eq!(payloads(&broker, "out").len(), 11);
+    let warned = logs::lines(|line| line["topic"] == name && line["level"] == "WARN");
+    assert_eq!(warned.len(), 1, "{warned:?}");
+    assert_eq!((&warned[0]["committed"], &warned[0]["end"]), (&10.into(), &6.into()));
+}

@@ -1,0 +1,123 @@
+//! `--from`: a place in the input as people write it.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use loom_runtime::StartFrom;
+
+/// A number below this is no time in milliseconds that Kafka has records of: it is in seconds (1973 as milliseconds).
+const FIRST_MILLISECONDS: i64 = 100_000_000_000;
+
+/// Reads `committed`, `beginning`, `end`, or a time: RFC 3339, milliseconds since 1970, or so long ago.
+///
+/// # Errors
+/// What is wrong, and how it is written.
+pub fn from(text: &str) -> Result<StartFrom, String> {
+    from_at(text, SystemTime::now())
+}
+
+fn from_at(text: &str, now: SystemTime) -> Result<StartFrom, String> {
+    match text {
+        "committed" => return Ok(StartFrom::Committed),
+        "beginning" => return Ok(StartFrom::Beginning),
+        "end" => return Ok(StartFrom::End),
+        _ => {}
+    }
+    if let Ok(number) = text.parse::<i64>() {
+        return if number >= FIRST_MILLISECONDS {
+            Ok(StartFrom::Time(number))
+        } else {
+            Err("a number is a time in milliseconds since 1970, and this one is too small to be one"
+                .to_owned())
+        };
+    }
+    if let Some(at) = rfc3339(text) {
+        return Ok(StartFrom::Time(at));
+    }
+    if let Ok(ago) = humantime::parse_duration(text) {
+        return now
+            .checked_sub(ago)
+            .and_then(milliseconds)
+            .map(StartFrom::Time)
+            .ok_or_else(|| "that is before 1970".to_owned());
+    }
+    Err("write `committed`, `beginning`, `end`, a time such as 2026-03-01T12:00:00Z or 1772366400000 (milliseconds since \
+         1970), or how long ago, such as 2h"
+        .to_owned())
+}
+
+/// Milliseconds since 1970 of a time with its offset from UTC.
+fn rfc3339(text: &str) -> Option<i64> {
+    let (utc, ahead) = match text.strip_suffix(['Z', 'z']) {
+        Some(local) => (local, 0),
+        None => {
+            let at = text.len().checked_sub(6).filter(|at| text.is_char_boundary(*at))?;
+            let (local, offset) = text.split_at(at);
+            (local, offset_minutes(offset)?)
+        }
+    };
+    let time = humantime::parse_rfc3339(&format!("{}Z", utc.replace('t', "T"))).ok()?;
+    milliseconds(time)?.checked_sub(ahead * 60_000)
+}
+
+/// `+02:00` in minutes.
+fn offset_minutes(text: &str) -> Option<i64> {
+    let sign = match text.as_bytes().first()? {
+        b'+' => 1,
+        b'-' => -1,
+        _ => return None,
+    };
+    let (hours, minutes) = text[1..].split_once(':')?;
+    let number = |text: &str, below: i64| -> Option<i64> {
+        let digits = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse().ok().filter(|number| digits && *number < below)
+    };
+    Some(sign * (number(hours, 24)? * 60 + number(minutes, 60)?))
+}
+
+fn milliseconds(time: SystemTime) -> Option<i64> {
+    let since: Duration = time.duration_since(UNIX_EPOCH).ok()?;
+    i64::try_from(since.as_millis()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use loom_runtime::StartFrom;
+
+    use super::{from, from_at};
+
+    #[test]
+    fn places_have_names() {
+        assert_eq!(from("committed"), Ok(StartFrom::Committed));
+        assert_eq!(from("beginning"), Ok(StartFrom::Beginning));
+        assert_eq!(from("end"), Ok(StartFrom::End));
+    }
+
+    #[test]
+    fn a_time_is_written_in_three_ways() {
+        let now = UNIX_EPOCH + Duration::from_secs(1_772_366_400 + 7200);
+        for text in [
+            "2026-03-01T12:00:00Z",
+            "2026-03-01T12:00:00.000z",
+            "2026-03-01T14:00:00+02:00",
+            "2026-03-01T06:30:00-05:30",
+            "1772366400000",
+            "2h",
+            "1h 60m",
+        ] {
+            assert_eq!(from_at(text, now), Ok(StartFrom::Time(1_772_366_400_000)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_time_is_told_how_to_be_written() {
+        for text in
+            ["", "yesterday", "2026-03-01", "2026-03-01T12:00:00+2", "2026-03-01T12:00:00+25:00", "é", "ααα"]
+        {
+            assert!(from(text).is_err_and(|message| message.contains("2026-03-01T12:00:00Z")), "{text}");
+        }
+        assert!(from("1772366400").is_err_and(|message| message.contains("milliseconds")));
+        assert!(from("100000 years").is_err());
+    }
+}

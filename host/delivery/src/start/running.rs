@@ -1,0 +1,104 @@
+//! Where a partition goes on whose position is no longer inside it, while the flow runs.
+
+use loom_types::{CommitOffset, TopicId};
+
+/// What was observed about a partition whose reader says that its position is outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfRange {
+    /// The next offset to read.
+    pub position: CommitOffset,
+    /// The first offset that can be read.
+    pub low: CommitOffset,
+    /// The offset after the last.
+    pub high: CommitOffset,
+    /// The topic's id at the start.
+    pub topic_then: Option<TopicId>,
+    /// The topic's id now.
+    pub topic_now: Option<TopicId>,
+    /// Whether an offset outside the partition is refused.
+    pub refuse: bool,
+}
+
+/// How to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Onward {
+    /// The position is inside again: read on there.
+    There,
+    /// Retention passed the position: on at the beginning.
+    Beginning {
+        /// The first offset that can be read.
+        low: CommitOffset,
+    },
+    /// The log was cut: on at its new end, and the floor is lowered to it.
+    End {
+        /// The new end.
+        high: CommitOffset,
+    },
+    /// The flow stops.
+    Stop(Why),
+}
+
+/// Why a flow cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The topic was deleted and made again while the flow ran, or may have been: ids are not known.
+    AnotherTopic,
+    /// The flow refuses offsets outside the partition.
+    Refused,
+}
+
+/// Decides how a partition goes on.
+#[must_use]
+pub fn onward(facts: &OutOfRange) -> Onward {
+    let same = facts.topic_then.zip(facts.topic_now).map(|(then, now)| then == now);
+    let inside = facts.position >= facts.low && facts.position <= facts.high;
+    match same {
+        Some(false) => Onward::Stop(Why::AnotherTopic),
+        _ if inside => Onward::There,
+        _ if facts.refuse => Onward::Stop(Why::Refused),
+        _ if facts.position < facts.low => Onward::Beginning { low: facts.low },
+        Some(true) => Onward::End { high: facts.high },
+        None => Onward::Stop(Why::AnotherTopic),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use loom_types::{CommitOffset, TopicId};
+
+    use super::{Onward, OutOfRange, Why, onward};
+
+    fn facts(position: i64) -> OutOfRange {
+        OutOfRange {
+            position: CommitOffset(position),
+            low: CommitOffset(100),
+            high: CommitOffset(500),
+            topic_then: Some(TopicId([1; 16])),
+            topic_now: Some(TopicId([1; 16])),
+            refuse: false,
+        }
+    }
+
+    #[test]
+    fn retention_goes_on_at_the_beginning_and_a_cut_log_at_its_end() {
+        assert_eq!(onward(&facts(40)), Onward::Beginning { low: CommitOffset(100) });
+        assert_eq!(onward(&facts(501)), Onward::End { high: CommitOffset(500) });
+        for position in [100, 300, 500] {
+            assert_eq!(onward(&OutOfRange { refuse: true, ..facts(position) }), Onward::There);
+        }
+        for position in [99, 501] {
+            assert_eq!(onward(&OutOfRange { refuse: true, ..facts(position) }), Onward::Stop(Why::Refused));
+        }
+    }
+
+    #[test]
+    fn another_topic_stops_the_flow_wherever_the_position_lies() {
+        for position in [40, 300, 501] {
+            let other = OutOfRange { topic_now: Some(TopicId([2; 16])), ..facts(position) };
+            assert_eq!(onward(&other), Onward::Stop(Why::AnotherTopic));
+        }
+        let unknown = |position| OutOfRange { topic_then: None, ..facts(position) };
+        assert_eq!(onward(&unknown(40)), Onward::Beginning { low: CommitOffset(100) });
+        assert_eq!(onward(&unknown(501)), Onward::Stop(Why::AnotherTopic), "a cut log cannot be told apart");
+    }
+}

@@ -1,0 +1,172 @@
+//! What one worker and the keeper say to each other.
+//!
+//! A worker never blocks on a broker after its start: it puts a question on its desk and goes on, and the keeper, which
+//! may block, puts the answer there and rings. Each side touches a lock only where the other has left something.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use loom_kafka::Bounds;
+use loom_types::{CommitOffset, PartitionId, TopicId};
+
+use crate::stop::Bell;
+
+/// Whether offsets may be committed, for all workers of the process.
+#[derive(Debug, Default)]
+pub(crate) struct Gate(AtomicU8);
+
+/// See [`Gate`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Commits {
+    /// As they come.
+    Open,
+    /// None but a position that the reset chose, and the last ones of a clean stop: another owner may live.
+    Held,
+    /// None at all: somebody else's offsets must not be overwritten.
+    Shut,
+}
+
+impl Gate {
+    pub fn get(&self) -> Commits {
+        match self.0.load(Ordering::Acquire) {
+            0 => Commits::Open,
+            1 => Commits::Held,
+            _ => Commits::Shut,
+        }
+    }
+
+    /// Once shut it stays so.
+    pub fn set(&self, commits: Commits) {
+        self.0.fetch_max(if commits == Commits::Shut { 2 } else { 0 }, Ordering::AcqRel);
+        let open = u8::from(commits == Commits::Held);
+        // Only the keeper sets it, so nothing comes between.
+        if self.get() != Commits::Shut {
+            self.0.store(open, Ordering::Release);
+        }
+    }
+}
+
+/// What the keeper tells a worker.
+#[derive(Clone, Debug)]
+pub(crate) enum Note {
+    /// Where a partition lies that was asked about, and which topic it is of now.
+    Bounds { partition: PartitionId, bounds: Bounds, topic: Option<TopicId> },
+    /// The group no longer has what it acknowledged for the partition.
+    CommitAgain { partition: PartitionId },
+}
+
+/// One worker's desk.
+pub(crate) struct Desk {
+    asks: Mailbox<PartitionId>,
+    notes: Mailbox<Note>,
+    /// By partition: the offset that the broker last acknowledged to this run; -1 for none.
+    acknowledged: Vec<AtomicI64>,
+    worker: Arc<Bell>,
+    keeper: Arc<Bell>,
+}
+
+impl Desk {
+    pub fn new(partitions: usize, worker: Arc<Bell>, keeper: Arc<Bell>) -> Self {
+        let acknowledged = (0..partitions).map(|_| AtomicI64::new(-1)).collect();
+        Desk { asks: Mailbox::default(), notes: Mailbox::default(), acknowledged, worker, keeper }
+    }
+
+    /// The worker asks where a partition lies.
+    pub fn ask(&self, partition: PartitionId) {
+        self.asks.put(partition);
+        self.keeper.ring();
+    }
+
+    /// The keeper takes what was asked.
+    pub fn asked(&self) -> Vec<PartitionId> {
+        self.asks.take()
+    }
+
+    /// The keeper tells the worker.
+    pub fn tell(&self, note: Note) {
+        self.notes.put(note);
+        self.worker.ring();
+    }
+
+    /// The worker takes what it was told.
+    pub fn told(&self) -> Vec<Note> {
+        self.notes.take()
+    }
+
+    /// The broker acknowledged this offset to the worker.
+    pub fn acknowledge(&self, partition: PartitionId, offset: CommitOffset) {
+        self.acknowledged[partition.index()].store(offset.0, Ordering::Release);
+    }
+
+    /// What the broker acknowledged to the worker.
+    pub fn acknowledged(&self, partition: PartitionId) -> Option<CommitOffset> {
+        let offset = self.acknowledged[partition.index()].load(Ordering::Acquire);
+        (offset >= 0).then_some(CommitOffset(offset))
+    }
+}
+
+struct Mailbox<T> {
+    full: AtomicBool,
+    items: Mutex<Vec<T>>,
+}
+
+impl<T> Default for Mailbox<T> {
+    fn default() -> Self {
+        Mailbox { full: AtomicBool::new(false), items: Mutex::default() }
+    }
+}
+
+impl<T> Mailbox<T> {
+    fn put(&self, item: T) {
+        self.items.lock().unwrap_or_else(PoisonError::into_inner).push(item);
+        self.full.store(true, Ordering::Release);
+    }
+
+    fn take(&self) -> Vec<T> {
+        if !self.full.swap(false, Ordering::AcqRel) {
+            return Vec::new();
+        }
+        std::mem::take(&mut *self.items.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use loom_types::{CommitOffset, PartitionId};
+
+    use super::{Commits, Desk, Gate, Note};
+    use crate::stop::Bell;
+
+    #[test]
+    fn a_gate_that_was_shut_stays_shut() {
+        let gate = Gate::default();
+        assert_eq!(gate.get(), Commits::Open);
+        for (set, expected) in [
+            (Commits::Held, Commits::Held),
+            (Commits::Open, Commits::Open),
+            (Commits::Shut, Commits::Shut),
+            (Commits::Open, Commits::Shut),
+            (Commits::Held, Commits::Shut),
+        ] {
+            gate.set(set);
+            assert_eq!(gate.get(), expected);
+        }
+    }
+
+    #[test]
+    fn each_side_finds_what_the_other_left_once_and_is_rung() {
+        let (worker, keeper) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
+        let desk = Desk::new(2, worker.clone(), keeper.clone());
+        desk.ask(PartitionId(1));
+        assert!(keeper.take() && !worker.is_rung());
+        assert_eq!((desk.asked(), desk.asked()), (vec![PartitionId(1)], vec![]));
+        desk.tell(Note::CommitAgain { partition: PartitionId(0) });
+        assert!(worker.take());
+        assert_eq!((desk.told().len(), desk.told().len()), (1, 0));
+        assert_eq!(desk.acknowledged(PartitionId(0)), None);
+        desk.acknowledge(PartitionId(0), CommitOffset(0));
+        assert_eq!(desk.acknowledged(PartitionId(0)), Some(CommitOffset(0)));
+    }
+}

@@ -1,0 +1,83 @@
+//! The group's offsets, read back each beat: anybody may set or delete them at any time.
+
+use loom_delivery::readback::{Expected, Finding, Stored, judge};
+use loom_kafka::{Committed, Group};
+use loom_types::TopicPartition;
+
+use super::{Keeper, Note};
+use crate::failure::Failure;
+
+impl Keeper {
+    pub(super) fn read_back(&mut self) {
+        let names: Vec<TopicPartition> = self.parts.partitions.iter().map(|kept| kept.name.clone()).collect();
+        if names.is_empty() {
+            return;
+        }
+        // Before the question: a commit that is acknowledged meanwhile cannot seem to be lost.
+        let expected: Vec<Expected> = self
+            .parts
+            .partitions
+            .iter()
+            .map(|kept| Expected {
+                initial: kept.initial.clone(),
+                predecessor: self.parts.predecessor,
+                acknowledged: self.parts.desks[kept.worker].acknowledged(kept.id),
+            })
+            .collect();
+        let answers = match self.parts.broker.committed(Group::Input, &names, self.timeout()) {
+            Ok(answers) => answers,
+            Err(error) => {
+                tracing::debug!(reason = %error, "the group's offsets could not be read back; the next beat tries again");
+                return;
+            }
+        };
+        let mut findings = Vec::new();
+        for ((at, expected), answer) in expected.iter().enumerate().zip(answers) {
+            let Ok(seen) = answer else { continue };
+            let seen = seen.map(|Committed { offset, metadata, .. }| Stored { offset, metadata });
+            findings.push((at, judge(self.parts.run, expected, seen.as_ref()), seen));
+        }
+        if findings.iter().any(|(_, finding, _)| *finding == Finding::Vanished) {
+            // A topic that was deleted takes its offsets along; that is another matter.
+            self.look_at_topics();
+        }
+        let foreign: Vec<String> = findings
+            .iter()
+            .filter(|(_, finding, _)| *finding == Finding::Foreign)
+            .filter_map(|(at, _, seen)| {
+                Some(format!("{} to {}", self.parts.partitions[*at].name, seen.as_ref()?.offset))
+            })
+            .collect();
+        if !foreign.is_empty() {
+            return self.end(Failure::new(format!(
+                "offsets of the group were set from outside while the flow runs: {}; the flow stops and leaves them as they \
+                 are: the next start goes on from them",
+                foreign.join(", ")
+            )));
+        }
+        for (at, finding, seen) in findings {
+            match finding {
+                Finding::Vanished | Finding::Behind => self.commit_again(at, finding, seen.as_ref()),
+                Finding::Predecessor => self.parts.partitions[at].initial = seen,
+                Finding::Fine | Finding::Foreign => {}
+            }
+        }
+    }
+
+    fn commit_again(&mut self, at: usize, finding: Finding, seen: Option<&Stored>) {
+        let kept = &self.parts.partitions[at];
+        let name = &kept.name;
+        let what = match finding {
+            Finding::Vanished => "the group's offset has vanished; it is committed again",
+            _ => "the group's offset fell back behind what was acknowledged; it is committed again",
+        };
+        tracing::warn!(
+            topic = &*name.topic,
+            partition = name.partition,
+            offset = seen.map(|seen| seen.offset.0),
+            "{what}"
+        );
+        self.parts.desks[kept.worker].tell(Note::CommitAgain { partition: kept.id });
+        self.parts.board.write(|status| status.committed_again += 1);
+    }
+}

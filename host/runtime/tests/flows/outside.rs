@@ -1,0 +1,184 @@
+//! What others do to the group's offsets and to the topics while a flow runs, and where that leaves it.
+
+use loom_kafka::memory::{MemoryBroker, Record};
+use loom_types::CommitOffset;
+
+use crate::harness::{
+    broker, commit_history, committed, committed_at, flow, in0, payloads, place, set_committed, start,
+};
+use crate::logs;
+
+const THROUGH: &str = "process: [ { into_topic: out } ]\n";
+
+fn quick(consumer: &str) -> String {
+    flow(consumer, &format!("runtime: {{ lease_interval: 50ms }}\n{THROUGH}"))
+}
+
+fn numbered(broker: &MemoryBroker, numbers: std::ops::Range<u32>) {
+    for n in numbers {
+        broker.produce("in", 0, Record::value(n.to_string()));
+    }
+}
+
+#[test]
+fn offsets_that_were_set_from_outside_stop_the_flow_and_are_not_overwritten() {
+    let broker = broker(&["out"]);
+    numbered(&broker, 0..10);
+    let running = start(&quick(""), &broker);
+    running.until_committed(10);
+    let before = broker.commits("g").len();
+    set_committed(&broker, 4);
+    let outcome = running.ended();
+    assert_eq!(outcome.status(), 4);
+    let message = &outcome.failures[0].message;
+    assert!(message.contains("in/0 to 4") && message.contains("from outside"), "{message}");
+    assert_eq!(committed(&broker), Some(4));
+    assert_eq!(broker.commits("g").len(), before, "not even a last commit");
+    let again = start(&quick(""), &broker);
+    again.until_committed(10);
+    assert_eq!(again.stop().failures, []);
+    assert_eq!(payloads(&broker, "out").len(), 16);
+}
+
+#[test]
+fn the_offset_that_was_there_at_the_start_is_no_reset_until_the_flow_has_committed() {
+    let broker = broker(&["out"]);
+    numbered(&broker, 0..5);
+    set_committed(&broker, 5);
+    let running = start(&quick(""), &broker);
+    running.until("four beats", |view| {
+        view.committed("g.owner", &in0()).is_some_and(|entry| entry.offset >= CommitOffset(4))
+    });
+    assert_eq!(commit_history(&broker, &in0()), [0_i64; 0]);
+    numbered(&broker, 5..6);
+    running.until_committed(6);
+    // The very same reset a second time is one, now that the flow has gone on from the first.
+    set_committed(&broker, 5);
+    assert_eq!(running.ended().status(), 4);
+    assert_eq!(committed(&broker), Some(5));
+}
+
+#[test]
+fn offsets_that_vanished_are_committed_again_with_a_warning() {
+    logs::keep();
+    let broker = broker(&["out"]);
+    broker.create_topic("in-vanishing", 1);
+    broker.produce("in-vanishing", 0, Record::value("a"));
+    let input = place("in-vanishing", 0);
+    let running = start(&quick("").replace("[in]", "[in-vanishing]"), &broker);
+    running.until_committed_at(&input, 1);
+    broker.forget_committed("g", &input);
+    running.until_committed_at(&input, 1);
+    assert_eq!(running.keeper.read().committed_again, 1);
+    assert_eq!(running.stop().failures, []);
+    let warned = logs::lines(|line| line["topic"] == "in-vanishing" && line["level"] == "WARN");
+    assert_eq!(warned.len(), 1, "{warned:?}");
+    assert!(warned[0]["message"].as_str().unwrap().contains("vanished"));
+}
+
+#[test]
+fn partitions_that_are_added_are_told_counted_and_read_after_a_restart() {
+    logs::keep();
+    let broker = broker(&["out"]);
+    let name = "in-growing";
+    broker.create_topic(name, 2);
+    let yaml = quick("auto_offset_reset: latest").replace("[in]", &format!("[{name}]"));
+    let running = start(&yaml, &broker);
+    running.until_committed_at(&place(name, 1), 0);
+    broker.add_partitions(name, 4);
+    for partition in 0..4 {
+        broker.produce(name, partition, Record::value(format!("{partition}")));
+    }
+    running.until_committed_at(&place(name, 1), 1);
+    let board = running.keeper.clone();
+    running.until("the keeper has noticed", |_| !board.read().added.is_empty());
+    assert_eq!(board.read().added, [place(name, 2), place(name, 3)]);
+    let outcome = running.stop();
+    assert_eq!(outcome.failures, []);
+    assert_eq!(outcome.summary.counters.partitions_added, 2);
+    let warned = logs::lines(|line| line["topic"] == name && line["level"] == "WARN");
+    assert_eq!(warned.len(), 1, "{warned:?}");
+    assert_eq!((&warned[0]["read"], &warned[0]["partitions"]), (&2.into(), &4.into()));
+
+    let again = start(&yaml, &broker);
+    for partition in 0..4 {
+        again.until_committed_at(&place(name, partition), 1);
+    }
+    assert_eq!(again.stop().failures, []);
+    let mut seen = payloads(&broker, "out");
+    seen.sort();
+    assert_eq!(seen, ["0", "1", "2", "3"]);
+}
+
+#[test]
+fn a_topic_that_is_made_again_stops_the_flow_and_the_next_start_reads_it_from_its_beginning() {
+    let broker = broker(&["out"]);
+    numbered(&broker, 0..10);
+    let running = start(&quick(""), &broker);
+    running.until_committed(10);
+    broker.delete_topic("in");
+    broker.create_topic("in", 1);
+    let outcome = running.ended();
+    assert_eq!(outcome.status(), 4);
+    let messages: Vec<&str> = outcome.failures.iter().map(|failure| &*failure.message).collect();
+    assert!(messages.iter().any(|message| message.contains("made again")), "{messages:?}");
+    assert_eq!(committed(&broker), Some(10));
+    numbered(&broker, 100..120);
+    let again = start(&quick(""), &broker);
+    again.until_committed(20);
+    assert_eq!(again.stop().failures, []);
+    assert_eq!(payloads(&broker, "out").len(), 30);
+}
+
+#[test]
+fn retention_that_passes_a_slow_reader_costs_what_it_removed_and_a_warning() {
+    logs::keep();
+    let broker = broker(&["out"]);
+    let name = "in-expiring";
+    broker.create_topic(name, 1);
+    for n in 0..10 {
+        broker.produce(name, 0, Record::value(n.to_string()));
+    }
+    broker.faults().hold_acks("out");
+    let limits = "runtime: { max_outstanding: { records: 2 }, lease_interval: 50ms }\n";
+    let yaml = flow("", &format!("{limits}{THROUGH}")).replace("[in]", &format!("[{name}]"));
+    let running = start(&yaml, &broker);
+    running.until_count("out", 2);
+    broker.delete_before(name, 0, CommitOffset(7));
+    broker.faults().release_all_acks("out");
+    running.until_committed_at(&place(name, 0), 10);
+    assert_eq!(running.stop().failures, []);
+    assert_eq!(payloads(&broker, "out"), ["0", "1", "7", "8", "9"]);
+    let warned = logs::lines(|line| line["topic"] == name && line["level"] == "WARN");
+    assert_eq!(warned.len(), 1, "{warned:?}");
+    assert_eq!((&warned[0]["position"], &warned[0]["gone"]), (&2.into(), &5.into()));
+}
+
+#[test]
+fn a_log_that_is_cut_goes_on_at_its_new_end_when_what_was_read_is_resolved_and_commits_fall_back() {
+    for refuse in [false, true] {
+        let broker = broker(&["out"]);
+        numbered(&broker, 0..10);
+        set_committed(&broker, 8);
+        broker.faults().hold_acks("out");
+        let running = start(&quick(if refuse { "offset_out_of_range: fail" } else { "" }), &broker);
+        running.until_count("out", 2);
+        broker.elect_leader("in", 0, CommitOffset(6));
+        broker.faults().release_all_acks("out");
+        if refuse {
+            let outcome = running.ended();
+            assert_eq!(outcome.status(), 4);
+            assert!(outcome.failures[0].message.contains("offset_out_of_range"), "{:?}", outcome.failures);
+            continue;
+        }
+        running.until("the commit falls back to the new end", |view| {
+            view.committed("g", &in0()).is_some_and(|committed| committed.offset.0 == 6)
+        });
+        numbered(&broker, 101..103);
+        running.until_committed(8);
+        let outcome = running.stop();
+        assert_eq!(outcome.failures, []);
+        assert_eq!(committed_at(&broker, &in0()), Some(8));
+        assert_eq!(payloads(&broker, "out"), ["8", "9", "101", "102"]);
+    }
+}
