@@ -59,12 +59,11 @@ impl Fixture for MemoryFixture {
     }
 
     fn produce_in_transaction(&self, topic: &str, partition: i32, records: &[Record], commit: bool) {
-        if commit {
-            self.produce(topic, partition, records);
-        } else {
-            self.broker.leave_gap(topic, partition, records.len() as i64);
+        let transaction = self.broker.begin(topic, partition);
+        for record in records {
+            self.broker.produce_in(&transaction, record.clone());
         }
-        self.broker.produce_control(topic, partition);
+        self.broker.end(&transaction, commit);
     }
 
     fn recreate_topic(&self, topic: &str, partitions: i32) {

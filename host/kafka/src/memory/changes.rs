@@ -24,4 +24,13 @@ impl MemoryBroker {
         }
         self.shared.changed.notify_all();
     }
+
+    /// Removes all offsets of a group, as their retention does.
+    pub fn expire_group(&self, group: &str) {
+        let mut state = self.shared.lock();
+        if let Some(group) = state.groups.get_mut(group) {
+            group.committed.clear();
+        }
+        self.shared.changed.notify_all();
+    }
 }

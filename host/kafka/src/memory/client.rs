@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use loom_types::{CommitOffset, TopicPartition};
 
-use super::faults::{Call, CommitFault, brokers_down, unknown_partition};
+use super::faults::{Call, CommitFault, brokers_down, unknown_partition, unknown_topic};
 use super::offsets::MemoryOffsets;
 use super::offsets::not_answered;
 use super::reader::{ReaderHandle, ReaderState};
@@ -31,6 +31,7 @@ impl MemoryClient {
     fn state(&self, call: Call) -> Result<std::sync::MutexGuard<'_, State>, KafkaError> {
         let mut state = self.shared.lock();
         let scripted = state.enter(call);
+        state.run_late_commits();
         self.shared.changed.notify_all();
         scripted?;
         if state.down { Err(brokers_down()) } else { Ok(state) }
@@ -88,9 +89,14 @@ impl Broker for MemoryClient {
     ) -> Result<Vec<Result<(), KafkaError>>, KafkaError> {
         let call = if group == Group::Owner { Call::Lease } else { Call::CommitNow };
         let mut state = self.state(call)?;
-        // The script of commits speaks of the flow's own offsets, not of the lease's beats.
-        let fault = if group == Group::Input { state.commit_fault()? } else { None };
-        let results = state.set_offsets(call, &self.consumer.group(group), entries, fault.as_ref());
+        let fault = state.commit_fault(group)?;
+        let name = self.consumer.group(group);
+        if let Some(fault @ (CommitFault::Late { .. } | CommitFault::Lost { .. })) = &fault {
+            state.send_late(call, &name, entries.to_vec(), None, fault);
+            state.run_late_commits();
+            return Err(not_answered());
+        }
+        let results = state.set_offsets(call, &name, entries, fault.as_ref());
         self.shared.changed.notify_all();
         match fault {
             Some(CommitFault::Unanswered) => Err(not_answered()),
@@ -135,7 +141,7 @@ impl Broker for MemoryClient {
         let mut state = self.state(Call::Bounds)?;
         state.place_result(Call::Bounds, partition)?;
         let log = state.log(partition).ok_or_else(|| unknown_partition(partition))?;
-        Ok(Bounds { low: CommitOffset(log.low()), high: CommitOffset(log.high()) })
+        Ok(Bounds { low: CommitOffset(log.low()), high: CommitOffset(log.stable()) })
     }
 
     fn reader(&self, assigned: Vec<Assigned>, _: usize, waker: Waker) -> Result<Reader, KafkaError> {
@@ -163,7 +169,7 @@ impl State {
         if let Some(error) = self.faults.place(call, name, None) {
             return Err(error);
         }
-        let slot = self.slot(name)?;
+        let slot = self.seen(name).ok_or_else(|| unknown_topic(name))?;
         let topic = &self.topics[slot];
         Ok(TopicInfo { partitions: topic.logs.len() as i32, id: (!self.silent).then_some(topic.id) })
     }

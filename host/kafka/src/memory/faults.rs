@@ -5,11 +5,13 @@
 //! a, a, b, and then works.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use loom_types::TopicPartition;
 
 use super::record::Record;
 use crate::error::{KafkaError, Kind};
+use crate::facts::Group;
 
 /// A call of the contract: for faults and for counting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,15 +107,32 @@ pub enum CommitFault {
     Refused(KafkaError),
     /// It is set, and reported failed.
     AppliedThenFailed(KafkaError),
-    /// It is lost: nothing is set and no answer comes.
+    /// It is lost: nothing is set and no answer ever comes. No client of Kafka's does that, since its requests time out;
+    /// see [`CommitFault::Lost`].
     Unanswered,
+    /// It is lost: nothing is set, and after this time it is answered with a time-out.
+    Lost {
+        /// From now.
+        answered: Duration,
+    },
+    /// It is on its way: done when it arrives, also when its sender is gone by then, and answered later.
+    Late {
+        /// From now.
+        arrives: Duration,
+        /// From now; not before it arrives.
+        answered: Duration,
+    },
 }
 
 /// What goes wrong with a row that is sent.
 #[derive(Clone, Debug)]
 pub enum RowFault {
-    /// The broker refuses it: not written.
+    /// It is refused and not written, as if it had been in a batch of its own.
     Refused(KafkaError),
+    /// The broker refuses the whole batch that it is in, as brokers do: nothing of it is written.
+    RefusedBatch(KafkaError),
+    /// It is written, with its batch, and reported refused.
+    WrittenThenRefused(KafkaError),
     /// It is written, and its acknowledgement is lost.
     AckLost,
     /// It is neither written nor answered for.
@@ -127,7 +146,7 @@ pub(super) type RowRule = Box<dyn FnMut(&Record) -> Option<RowFault> + Send>;
 pub(super) struct FaultBook {
     calls: Vec<(Call, When, KafkaError)>,
     places: Vec<(Call, Place, When, KafkaError)>,
-    commits: Vec<(When, CommitFault)>,
+    commits: Vec<(Group, When, CommitFault)>,
     rows: Vec<(Arc<str>, Judge)>,
 }
 
@@ -160,8 +179,8 @@ impl FaultBook {
         self.places.push((call, place, when, error));
     }
 
-    pub fn add_commit(&mut self, when: When, fault: CommitFault) {
-        self.commits.push((when, fault));
+    pub fn add_commit(&mut self, group: Group, when: When, fault: CommitFault) {
+        self.commits.push((group, when, fault));
     }
 
     pub fn add_rows(&mut self, topic: &str, rule: RowRule) {
@@ -195,8 +214,9 @@ impl FaultBook {
         None
     }
 
-    pub fn commit(&mut self) -> Option<CommitFault> {
-        self.commits.iter_mut().find_map(|(when, fault)| when.strikes().then(|| fault.clone()))
+    pub fn commit(&mut self, group: Group) -> Option<CommitFault> {
+        let mut rules = self.commits.iter_mut().filter(|(of, ..)| *of == group);
+        rules.find_map(|(_, when, fault)| when.strikes().then(|| fault.clone()))
     }
 
     pub fn row(&mut self, topic: &str, record: &Record) -> Option<RowFault> {

@@ -78,7 +78,8 @@ impl State {
                 (Some(CommitFault::Unanswered), _) => (false, Ok(())),
                 (_, Some(error)) => (false, Err(error.clone())),
                 (Some(CommitFault::AppliedThenFailed(error)), None) => (true, Err(error.clone())),
-                (None, None) => {
+                // What arrives late arrives without a fault.
+                (None | Some(CommitFault::Lost { .. } | CommitFault::Late { .. }), None) => {
                     let result = self.place_result(call, &entry.partition);
                     (result.is_ok(), result)
                 }

@@ -4,7 +4,7 @@
 //! Invariants: offsets of the entries rise, and so do their epochs; all lie in `low..high`; `high` falls only where an
 //! election cuts the log.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use loom_types::RecordOffset;
 
@@ -12,19 +12,21 @@ use super::record::Record;
 use crate::contract::{Notice, Waker};
 
 /// What stands at an offset.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Body {
     Record(Record),
     /// A transaction's marker: it has an offset and is never given out.
     Control,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub offset: i64,
     pub body: Body,
     /// The epoch of the leader that wrote it.
     pub epoch: i32,
+    /// The transaction that it belongs to, while that is open.
+    pub transaction: Option<u64>,
 }
 
 #[derive(Default)]
@@ -34,6 +36,10 @@ pub(super) struct Log {
     high: i64,
     /// The leader's epoch now.
     epoch: i32,
+    /// The first offsets of transactions that are open.
+    open: BTreeMap<u64, i64>,
+    /// Wake-ups of waiting readers that are to be lost.
+    pub lost_wakes: u64,
     /// Readers whose last take said that nothing more is there; the next append wakes them.
     pub waiting: Vec<(usize, Waker)>,
     /// What a script put into the queue's order, before the entry at its offset.
@@ -51,11 +57,44 @@ impl Log {
         self.high
     }
 
+    pub fn epoch(&self) -> i32 {
+        self.epoch
+    }
+
     pub fn append(&mut self, body: Body) -> RecordOffset {
         let offset = self.high;
-        self.entries.push_back(Entry { offset, body, epoch: self.epoch });
+        self.entries.push_back(Entry { offset, body, epoch: self.epoch, transaction: None });
         self.high += 1;
         RecordOffset(offset)
+    }
+
+    /// Appends a record of a transaction.
+    pub fn append_in(&mut self, transaction: u64, record: Record) -> RecordOffset {
+        let offset = self.append(Body::Record(record));
+        self.open.entry(transaction).or_insert(offset.0);
+        if let Some(entry) = self.entries.back_mut() {
+            entry.transaction = Some(transaction);
+        }
+        offset
+    }
+
+    /// Ends a transaction: its marker is written, and its records are gone if it is aborted.
+    pub fn end(&mut self, transaction: u64, commit: bool) {
+        for entry in &mut self.entries {
+            if entry.transaction == Some(transaction) {
+                entry.transaction = None;
+                if !commit {
+                    entry.body = Body::Control;
+                }
+            }
+        }
+        self.open.remove(&transaction);
+        self.append(Body::Control);
+    }
+
+    /// The last stable offset: what lies below it may be given out.
+    pub fn stable(&self) -> i64 {
+        self.open.values().min().copied().unwrap_or(self.high)
     }
 
     /// Gives out an offset without keeping anything: the record is gone at once.
@@ -116,10 +155,11 @@ impl Log {
         self.entries.iter().find(carries).map(|entry| entry.offset)
     }
 
-    /// The entries from an offset on.
+    /// The entries from an offset on that may be given out.
     pub fn from(&self, offset: i64) -> impl Iterator<Item = &Entry> {
         let at = self.entries.partition_point(|entry| entry.offset < offset);
-        self.entries.range(at..)
+        let stable = self.stable();
+        self.entries.range(at..).take_while(move |entry| entry.offset < stable)
     }
 
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {

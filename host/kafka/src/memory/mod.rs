@@ -7,14 +7,17 @@
 //!
 //! Where a client of Kafka's would differ from a simple queue, this one does too: wake-ups are edge-triggered, the end
 //! of a partition comes in the queue's order, acknowledgements come later than the write, and a position says nothing
-//! of control records behind the last record.
+//! of control records behind the last record. With a [`Network`] rows travel in batches, which are refused whole, land
+//! late, and land also when their producer is gone.
 
 mod changes;
 mod client;
 mod clock;
 mod faults;
 mod group;
+mod late;
 mod log;
+mod network;
 mod offsets;
 mod partitioner;
 mod reader;
@@ -27,18 +30,21 @@ mod state;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod timers;
+mod topics;
 mod view;
 
 use std::fmt;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use loom_types::{CommitOffset, RecordOffset, TopicId, TopicPartition};
+use loom_types::{CommitOffset, Moment, TopicPartition};
 
 pub use client::MemoryClient;
 pub use clock::{Clock, ManualClock, system_clock};
 pub use faults::{Call, CommitFault, RowFault, When};
 pub use group::{CommitRecord, CommitRecordEntry};
+pub use network::Network;
 pub use partitioner::partition_of_key;
 pub use record::{Record, Stored};
 pub use rights::Right;
@@ -50,7 +56,6 @@ pub use view::View;
 use crate::contract::Waker;
 use crate::facts::{Committed, GroupEntry, Member};
 use crate::settings::ConsumerSettings;
-use log::Body;
 use state::{Keep, Shared, wake_streams};
 use stream::{Feed, FeedState};
 
@@ -61,6 +66,13 @@ use stream::{Feed, FeedState};
 #[derive(Clone)]
 pub struct MemoryBroker {
     shared: Arc<Shared>,
+}
+
+/// A transaction on one partition that was begun; see [`MemoryBroker::begin`].
+#[derive(Debug)]
+pub struct Transaction {
+    place: TopicPartition,
+    id: u64,
 }
 
 impl fmt::Debug for MemoryBroker {
@@ -105,38 +117,6 @@ impl MemoryBroker {
         Faults { shared: self.shared.clone() }
     }
 
-    /// Makes a topic that keeps its records.
-    pub fn create_topic(&self, name: &str, partitions: i32) {
-        self.shared.lock().add_topic(name, partitions, Keep::All);
-    }
-
-    /// Sets what a topic's configuration says.
-    pub fn configure_topic(&self, name: &str, config: TopicConfig) {
-        let mut state = self.shared.lock();
-        let slot = state.slot(name).expect("a topic that exists is configured");
-        state.topics[slot].config = config;
-    }
-
-    /// Deletes a topic with its records; another of its name may be made.
-    pub fn delete_topic(&self, name: &str) {
-        let mut state = self.shared.lock();
-        assert!(state.names.remove(name).is_some(), "topic `{name}` does not exist");
-        state.wake_all();
-    }
-
-    /// A topic's id.
-    #[must_use]
-    pub fn topic_id(&self, name: &str) -> Option<TopicId> {
-        let state = self.shared.lock();
-        state.slot(name).ok().map(|slot| state.topics[slot].id)
-    }
-
-    /// Another leader of a partition is elected, which has the records below `keep`: with all of them the leader's epoch
-    /// rises, and that is all; else the log is cut there, as an unclean election cuts it.
-    pub fn elect_leader(&self, topic: &str, partition: i32, keep: CommitOffset) {
-        self.with_log(topic, partition, |log| log.elect(keep.0));
-    }
-
     /// Makes topics that are fed by a stream while they are read. Their records are forgotten once they were given out,
     /// and an end of partition is said only when the stream has ended: it is final.
     pub fn stream_topics(&self, topics: &[(&str, i32)], mut stream: Box<dyn RecordStream>) {
@@ -178,50 +158,6 @@ impl MemoryBroker {
         self.shared.lock().feeds.iter().all(|feed| feed.state == FeedState::Ended && feed.rows == 0)
     }
 
-    /// Appends a record to a partition, as another producer does.
-    pub fn produce(&self, topic: &str, partition: i32, record: Record) -> RecordOffset {
-        self.append(topic, partition, Body::Record(record))
-    }
-
-    /// Appends a transaction's marker: it has an offset and is never given out.
-    pub fn produce_control(&self, topic: &str, partition: i32) -> RecordOffset {
-        self.append(topic, partition, Body::Control)
-    }
-
-    fn append(&self, topic: &str, partition: i32, body: Body) -> RecordOffset {
-        let mut state = self.shared.lock();
-        let place = TopicPartition::new(topic, partition);
-        assert!(state.log(&place).is_some(), "partition {place} does not exist");
-        let slot = state.slot(topic).expect("its partition exists");
-        let offset = state.append(slot, partition, body);
-        self.shared.changed.notify_all();
-        offset
-    }
-
-    /// Leaves offsets out before the next record, as compaction leaves them.
-    pub fn leave_gap(&self, topic: &str, partition: i32, offsets: i64) {
-        self.with_log(topic, partition, |log| log.gap(offsets));
-    }
-
-    /// Removes one record, as compaction does; false when there is none.
-    pub fn compact(&self, topic: &str, partition: i32, offset: RecordOffset) -> bool {
-        self.with_log(topic, partition, |log| log.compact(offset.0))
-    }
-
-    /// Removes all below an offset, as retention does.
-    pub fn delete_before(&self, topic: &str, partition: i32, low: CommitOffset) {
-        self.with_log(topic, partition, |log| {
-            log.trim(low.0);
-        });
-    }
-
-    fn with_log<T>(&self, topic: &str, partition: i32, act: impl FnOnce(&mut log::Log) -> T) -> T {
-        let mut state = self.shared.lock();
-        let place = TopicPartition::new(topic, partition);
-        let log = state.log_mut(&place).unwrap_or_else(|| panic!("partition {place} does not exist"));
-        act(log)
-    }
-
     /// Sets a group's offset from outside.
     pub fn set_committed(
         &self,
@@ -249,8 +185,15 @@ impl MemoryBroker {
         self.shared.lock().groups.entry(group.to_owned()).or_default().members.clear();
     }
 
-    /// Runs what is due by the clock: the clients' own commits, late acknowledgements. Who moves the clock calls it;
-    /// clients also run their own when they are called.
+    /// When something is due by the clock that nobody has to ask for: rows and commits that arrive, their answers, the
+    /// clients' own commits. None while nothing is.
+    #[must_use]
+    pub fn next_event(&self) -> Option<Moment> {
+        self.shared.lock().next_event()
+    }
+
+    /// Runs what is due by the clock; see [`MemoryBroker::next_event`]. Who moves the clock calls it; clients also run what
+    /// concerns them when they are called.
     pub fn tick(&self) {
         self.shared.lock().tick();
         self.shared.changed.notify_all();

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use loom_types::PartitionId;
+
 use super::faults::{Call, CommitFault};
+use super::late::Asker;
 use super::reader::ReaderHandle;
 use super::state::State;
 use crate::contract::{CommitAnswer, CommitEntry, OffsetStore, RequestId};
 use crate::error::{KafkaError, Kind};
-use crate::facts::GroupEntry;
+use crate::facts::{Group, GroupEntry};
 
 pub(super) struct MemoryOffsets {
     pub reader: Arc<ReaderHandle>,
@@ -17,7 +20,7 @@ impl OffsetStore for MemoryOffsets {
     fn commit(&mut self, entries: &[CommitEntry]) -> Result<RequestId, KafkaError> {
         let mut state = self.reader.shared.lock();
         state.enter(Call::Commit)?;
-        let fault = state.commit_fault()?;
+        let fault = state.commit_fault(Group::Input)?;
         let request = state.commit(self.reader.id, entries, fault.as_ref());
         self.reader.shared.changed.notify_all();
         Ok(request)
@@ -25,14 +28,15 @@ impl OffsetStore for MemoryOffsets {
 
     fn answers(&mut self, out: &mut Vec<CommitAnswer>) {
         let mut state = self.reader.shared.lock();
+        state.run_late_commits();
         out.append(&mut state.reader(self.reader.id).answers);
     }
 }
 
 impl State {
-    /// What the script makes of a commit request; an error is the client's own.
-    pub fn commit_fault(&mut self) -> Result<Option<CommitFault>, KafkaError> {
-        match self.faults.commit() {
+    /// What the script makes of a commit request of a group; an error is the client's own.
+    pub fn commit_fault(&mut self, group: Group) -> Result<Option<CommitFault>, KafkaError> {
+        match self.faults.commit(group) {
             Some(CommitFault::Local(error)) => Err(error),
             _ if self.down => Ok(Some(CommitFault::Refused(no_coordinator()))),
             fault => Ok(fault),
@@ -53,9 +57,16 @@ impl State {
                 leader_epoch: entry.leader_epoch,
             })
             .collect();
+        let partitions: Vec<PartitionId> = entries.iter().map(|entry| entry.partition).collect();
+        if let Some(fault @ (CommitFault::Late { .. } | CommitFault::Lost { .. })) = fault {
+            let asker = Asker { reader: id, request, partitions };
+            self.send_late(Call::Commit, &group, named, Some(asker), fault);
+            self.run_late_commits();
+            return request;
+        }
         let results = self.set_offsets(Call::Commit, &group, &named, fault);
         if !matches!(fault, Some(CommitFault::Unanswered)) {
-            let results = entries.iter().map(|entry| entry.partition).zip(results).collect();
+            let results = partitions.into_iter().zip(results).collect();
             let reader = self.reader(id);
             reader.answers.push(CommitAnswer { request, results });
             (reader.waker)();

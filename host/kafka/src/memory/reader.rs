@@ -1,6 +1,7 @@
 //! What the broker knows of a client that reads, shared by its two halves: positions, answers, and the client's own
 //! commits where the flow runs at most once.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use loom_types::{CommitOffset, Moment, TopicPartition};
 
 use super::faults::unknown_partition;
 use super::group::{CommitRecord, CommitRecordEntry};
+use super::log::Entry;
 use super::state::{Shared, State};
 use crate::contract::{CommitAnswer, Waker};
 use crate::error::KafkaError;
@@ -35,19 +37,25 @@ pub(super) struct ReaderPartition {
     /// Index of the topic in the batches that are built.
     pub topic: u16,
     pub next: i64,
-    /// Until the start was looked at: the epoch that was committed with it.
-    pub started_in: Option<i32>,
+    /// The leader's epoch of the last record, or the one that was committed with the start.
+    pub epoch: Option<i32>,
     /// The offset of the last end that was told.
     pub end_told: Option<i64>,
     /// Out of range: nothing is read before a seek.
     pub waits_for_seek: bool,
+    /// It was said that the partition is not there.
+    pub missing: bool,
+    /// What the client has fetched and not given out.
+    pub ahead: VecDeque<Entry>,
+    /// The next offset to fetch, where the client fetches ahead.
+    pub fetched: i64,
     /// What the client commits by itself at its next turn.
     pub to_commit: Option<CommitOffset>,
 }
 
 pub(super) struct AutoCommit {
-    interval: Duration,
-    last: Moment,
+    pub interval: Duration,
+    pub last: Moment,
 }
 
 impl ReaderState {
@@ -73,9 +81,12 @@ impl ReaderState {
                 name: assigned.partition,
                 topic: assigned.topic,
                 next: assigned.start.0,
-                started_in: assigned.leader_epoch,
+                epoch: assigned.leader_epoch,
                 end_told: None,
                 waits_for_seek: false,
+                missing: false,
+                ahead: VecDeque::new(),
+                fetched: assigned.start.0,
                 to_commit: None,
             });
         }

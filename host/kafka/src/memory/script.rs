@@ -6,11 +6,13 @@ use std::time::Duration;
 use loom_types::{CommitOffset, TopicPartition};
 
 use super::faults::{Call, CommitFault, RowFault, When};
+use super::network::Network;
 use super::record::Record;
 use super::rights::Right;
 use super::state::Shared;
 use crate::contract::Notice;
-use crate::error::KafkaError;
+use crate::error::{KafkaError, Kind};
+use crate::facts::Group;
 
 /// Writes the script of a broker's faults.
 ///
@@ -38,9 +40,14 @@ impl Faults {
         self.shared.lock().faults.add_partition(call, partition, when, error);
     }
 
-    /// What happens to commit requests, of readers and of [`Call::CommitNow`].
+    /// What happens to commit requests of the flow's group, of readers and of [`Call::CommitNow`].
     pub fn commit(&self, when: When, fault: CommitFault) {
-        self.shared.lock().faults.add_commit(when, fault);
+        self.shared.lock().faults.add_commit(Group::Input, when, fault);
+    }
+
+    /// What happens to commit requests of the owner group: the beats of a lease.
+    pub fn beat(&self, when: When, fault: CommitFault) {
+        self.shared.lock().faults.add_commit(Group::Owner, when, fault);
     }
 
     /// What happens to rows that are sent to a topic.
@@ -109,6 +116,49 @@ impl Faults {
             writer.errors.push(error.clone());
             (writer.waker)();
         }
+    }
+
+    /// How long rows are on their way, from now on.
+    pub fn network(&self, network: Network) {
+        self.shared.lock().network = network;
+    }
+
+    /// The clients of every writer fail for good, as when a producer's id is no longer known. What they sent may be
+    /// written all the same; they give all rows back without a verdict.
+    pub fn fail_writers(&self, error: KafkaError) {
+        let mut state = self.shared.lock();
+        let error = KafkaError { kind: Kind::Fatal, ..error };
+        for id in 0..state.writers.len() {
+            state.fail_writer(id, &error);
+        }
+    }
+
+    /// For this time a topic is unknown to clients, as while metadata settles. Rows for it wait in the client, up to a
+    /// minute.
+    pub fn hide_topic(&self, topic: &str, time: Duration) {
+        let mut state = self.shared.lock();
+        let slot = state.slot(topic).expect("a topic that exists is hidden");
+        let until = state.now() + time;
+        state.topics[slot].hidden_until = Some(until);
+        state.wake_all();
+    }
+
+    /// The next `times` wake-ups of readers that wait at a partition are lost.
+    pub fn lose_wakes(&self, partition: &TopicPartition, times: u64) {
+        let mut state = self.shared.lock();
+        let log = state.log_mut(partition).expect("wake-ups are lost of a partition that exists");
+        log.lost_wakes = times;
+    }
+
+    /// Wakes everybody for nothing.
+    pub fn wake_all(&self) {
+        self.shared.lock().wake_all();
+    }
+
+    /// From now on readers' clients fetch so many records of each partition ahead of what they give out (0): what
+    /// happens at the broker meanwhile, they see behind these.
+    pub fn read_ahead(&self, records: usize) {
+        self.shared.lock().read_ahead = records;
     }
 
     /// From now on rows sent to a topic are written and get no acknowledgement.

@@ -1,9 +1,9 @@
-//! The writing half of a broker: rows are written when they are sent, acknowledged in order, and counted against the
-//! client's queue until their acknowledgement was taken.
+//! The writing half of a client: rows are handed to the network, answered in its order, and counted against the client's
+//! queue until their answer was taken.
 //!
-//! Tokens stay with the writer: the shared state only says which rows have their acknowledgement by now.
+//! Tokens stay with the writer: the shared state only says which rows have their answer by now.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,22 +11,31 @@ use loom_delivery::Token;
 use loom_types::{Batch, Moment};
 
 use super::faults::{Call, RowFault};
+use super::network::{Answer, Sender};
 use super::record::Record;
+use super::rights::Right;
 use super::state::{Shared, State};
 use crate::contract::{Ack, OutputIndex, Refusal, Stamp, TopicSink, Waker};
-use crate::error::KafkaError;
+use crate::error::{KafkaError, Kind};
 use crate::facts::OutputSettings;
 use crate::settings::ProducerSettings;
 
 /// librdkafka's default of `queue.buffering.max.messages`.
 const QUEUE_ROWS: usize = 100_000;
 
+/// The size of a batch, where no output's limit is below it.
+const BATCH_BYTES: usize = 1_000_000;
+
 /// What the broker knows of a writer.
 pub(super) struct WriterState {
     pub waker: Waker,
     pub errors: Vec<KafkaError>,
-    /// When its next late acknowledgement is due.
+    /// Answers that came, or are on their way, in the order of their landing.
+    pub answers: VecDeque<Answer>,
+    /// When the next answer on its way comes.
     pub due: Option<Moment>,
+    /// Its clients can not go on.
+    pub dead: bool,
 }
 
 pub(super) struct MemorySink {
@@ -34,15 +43,17 @@ pub(super) struct MemorySink {
     id: usize,
     outputs: Vec<Output>,
     clients: Vec<Client>,
-    /// Accepted and not written yet: no broker can be reached.
-    unsent: VecDeque<Unsent>,
-    /// Written, or refused, and not answered for.
-    sent: VecDeque<Sent>,
+    /// Rows without an answer, by their number among this writer's.
+    rows: BTreeMap<u64, Row>,
+    next_row: u64,
+    calls: u64,
     /// Answers of rows that `close` gave back.
     closed: Option<Vec<(OutputIndex, Token, Ack)>>,
 }
 
 struct Output {
+    topic: Arc<str>,
+    /// The topic's place when it was last there.
     slot: usize,
     client: usize,
 }
@@ -51,27 +62,17 @@ struct Output {
 struct Client {
     settings: Arc<ProducerSettings>,
     capacity: usize,
+    batch_bytes: usize,
     in_flight: usize,
 }
 
-struct Unsent {
+struct Row {
     output: OutputIndex,
     token: Token,
-    number: u64,
     batch: Arc<Batch>,
     row: u32,
-    record: Record,
-}
-
-struct Sent {
-    output: OutputIndex,
-    token: Token,
     /// Its number among the rows of its topic.
     number: u64,
-    batch: Arc<Batch>,
-    row: u32,
-    due: Moment,
-    fate: Result<(), RowFault>,
 }
 
 impl MemorySink {
@@ -86,86 +87,63 @@ impl MemorySink {
                 clients.push(Client {
                     settings: output.producer.clone(),
                     capacity: capacity(&output.producer),
+                    batch_bytes: output.producer.largest_batch.unwrap_or(BATCH_BYTES).min(BATCH_BYTES),
                     in_flight: 0,
                 });
                 clients.len() - 1
             });
-            resolved.push(Output { slot, client });
+            resolved.push(Output { topic: output.topic.clone(), slot, client });
         }
         let id = state.writers.len();
-        state.writers.push(Some(WriterState { waker, errors: Vec::new(), due: None }));
+        state.writers.push(Some(WriterState {
+            waker,
+            errors: Vec::new(),
+            answers: VecDeque::new(),
+            due: None,
+            dead: false,
+        }));
         drop(state);
         Ok(MemorySink {
             shared,
             id,
             outputs: resolved,
             clients,
-            unsent: VecDeque::new(),
-            sent: VecDeque::new(),
+            rows: BTreeMap::new(),
+            next_row: 0,
+            calls: 0,
             closed: None,
         })
     }
 
-    /// Writes what waited for a broker.
-    fn write_unsent(&mut self, state: &mut State) {
-        while !state.down {
-            let Some(row) = self.unsent.pop_front() else { return };
-            self.write(state, row);
-        }
-    }
-
-    fn write(&mut self, state: &mut State, row: Unsent) {
-        let slot = self.outputs[row.output.0].slot;
-        let fate = state.write(slot, row.record);
-        let due = state.now() + state.topics[slot].ack_delay;
-        let Unsent { output, token, number, batch, row, .. } = row;
-        self.sent.push_back(Sent { output, token, number, batch, row, due, fate });
-    }
-
-    /// Wakes where an acknowledgement can be taken; remembers when the next late one can.
-    fn announce(&self, state: &mut State) {
-        let now = state.now();
-        let mut ready = false;
-        let mut due: Option<Moment> = None;
-        for row in &self.sent {
-            if !self.is_released(state, row) {
-                continue;
-            }
-            if row.due <= now {
-                ready = true;
-                break;
-            }
-            due = Some(due.map_or(row.due, |other| other.min(row.due)));
-        }
-        let writer = state.writers[self.id].as_mut().expect("a writer lives as long as its sink");
-        writer.due = due;
-        if ready {
-            (writer.waker)();
-        }
-    }
-
-    fn is_released(&self, state: &State, row: &Sent) -> bool {
+    fn is_released(&self, state: &State, row: &Row) -> bool {
         let topic = &state.topics[self.outputs[row.output.0].slot];
         topic.acknowledged_below.is_none_or(|below| row.number < below)
     }
 
-    /// Takes the rows out that have their acknowledgement at `now`.
-    fn settle(&mut self, state: &State, now: Moment, out: &mut Vec<(OutputIndex, Token, Ack)>) {
-        for row in std::mem::take(&mut self.sent) {
-            if row.due <= now && self.is_released(state, &row) {
-                self.clients[self.outputs[row.output.0].client].in_flight -= 1;
-                let ack = match row.fate {
-                    Ok(()) => Ack::Written,
-                    Err(RowFault::Refused(error)) => {
-                        Ack::Refused(Refusal { error, batch: row.batch, row: row.row })
-                    }
-                    Err(RowFault::AckLost | RowFault::Lost) => Ack::Unknown,
-                };
-                out.push((row.output, row.token, ack));
-            } else {
-                self.sent.push_back(row);
-            }
+    /// Takes the rows out that have their answer at `at`.
+    fn settle(&mut self, state: &mut State, at: Moment, out: &mut Vec<(OutputIndex, Token, Ack)>) {
+        if state.writer(self.id).dead {
+            // A client that can not go on says of nothing what became of it.
+            state.writer(self.id).answers.clear();
+            out.extend(std::mem::take(&mut self.rows).into_values().map(given_back));
+            self.clients.iter_mut().for_each(|client| client.in_flight = 0);
+            return;
         }
+        let mut due: Option<Moment> = None;
+        for answer in std::mem::take(&mut state.writer(self.id).answers) {
+            let Some(row) = self.rows.get(&answer.serial) else { continue };
+            if answer.due > at || !self.is_released(state, row) {
+                if answer.due > at {
+                    due = Some(due.map_or(answer.due, |other| other.min(answer.due)));
+                }
+                state.writer(self.id).answers.push_back(answer);
+                continue;
+            }
+            let Some(row) = self.rows.remove(&answer.serial) else { continue };
+            self.clients[self.outputs[row.output.0].client].in_flight -= 1;
+            out.push((row.output, row.token, verdict(answer.fate, row.batch, row.row)));
+        }
+        state.writer(self.id).due = due;
     }
 }
 
@@ -185,33 +163,42 @@ impl TopicSink for MemorySink {
         let mut state = shared.lock();
         if state.enter(Call::Send).is_err() {
             // A queue that is full by the script, and has room again at once.
-            let writer = state.writers[self.id].as_ref().expect("a writer lives as long as its sink");
-            (writer.waker)();
+            (state.writer(self.id).waker)();
             return 0;
         }
-        self.write_unsent(&mut state);
-        let now_ms = state.wall_ms();
-        let Output { slot, client } = self.outputs[output.0];
+        let to = &mut self.outputs[output.0];
+        to.slot = state.slot(&to.topic).unwrap_or(to.slot);
+        let client = &mut self.clients[to.client];
+        if client.settings.idempotence
+            && let Err(error) = state.demand(&Right::IdempotentWrite)
+        {
+            state.fail_writer(self.id, &KafkaError { kind: Kind::Fatal, ..error });
+        }
+        let sender =
+            Sender { writer: self.id, client: to.client, call: self.calls, batch_bytes: client.batch_bytes };
+        self.calls += 1;
+        let (now_ms, dead) = (state.wall_ms(), state.writer(self.id).dead);
         let mut accepted = 0;
         for row in rows {
-            let queue = &mut self.clients[client];
-            if queue.in_flight >= queue.capacity {
+            if client.in_flight >= client.capacity {
                 break;
             }
             let Some(token) = tokens.pop_front() else { break };
-            queue.in_flight += 1;
-            let number = state.topics[slot].sent;
-            state.topics[slot].sent += 1;
-            let record = Record::of_row(batch, *row, stamp, now_ms);
-            let row = Unsent { output, token, number, batch: batch.clone(), row: *row, record };
-            if state.down {
-                self.unsent.push_back(row);
-            } else {
-                self.write(&mut state, row);
+            client.in_flight += 1;
+            let number = state.topics[to.slot].sent;
+            state.topics[to.slot].sent += 1;
+            let serial = self.next_row;
+            self.next_row += 1;
+            if !dead {
+                state.send_row(sender, &to.topic, serial, Record::of_row(batch, *row, stamp, now_ms));
             }
+            self.rows.insert(serial, Row { output, token, batch: batch.clone(), row: *row, number });
             accepted += 1;
         }
-        self.announce(&mut state);
+        if dead && accepted > 0 {
+            (state.writer(self.id).waker)();
+        }
+        state.land();
         self.shared.changed.notify_all();
         accepted
     }
@@ -223,29 +210,27 @@ impl TopicSink for MemorySink {
         }
         let shared = self.shared.clone();
         let mut state = shared.lock();
-        self.write_unsent(&mut state);
-        if state.down {
+        state.land();
+        if state.down && !state.writer(self.id).dead {
             return;
         }
         let now = state.now();
-        self.settle(&state, now, out);
-        self.announce(&mut state);
+        self.settle(&mut state, now, out);
         self.shared.changed.notify_all();
     }
 
     fn in_flight(&self) -> usize {
-        self.unsent.len() + self.sent.len()
+        self.rows.len()
     }
 
     fn each_in_flight(&self, each: &mut dyn FnMut(OutputIndex, &Token)) {
-        self.unsent.iter().for_each(|row| each(row.output, &row.token));
-        self.sent.iter().for_each(|row| each(row.output, &row.token));
+        self.rows.values().for_each(|row| each(row.output, &row.token));
+        self.closed.iter().flatten().for_each(|(output, token, _)| each(*output, token));
     }
 
     fn client_errors(&mut self, out: &mut Vec<KafkaError>) {
         let mut state = self.shared.lock();
-        let writer = state.writers[self.id].as_mut().expect("a writer lives as long as its sink");
-        out.append(&mut writer.errors);
+        out.append(&mut state.writer(self.id).errors);
     }
 
     /// Time belongs to the outside, so this waits for nothing: acknowledgements that are due within `timeout` count as
@@ -256,38 +241,51 @@ impl TopicSink for MemorySink {
         }
         let shared = self.shared.clone();
         let mut state = shared.lock();
-        self.write_unsent(&mut state);
         let mut given = Vec::new();
         if !state.down {
             let until = state.now() + timeout;
-            self.settle(&state, until, &mut given);
+            state.flush(self.id, until);
+            self.settle(&mut state, until, &mut given);
         }
-        given.extend(self.sent.drain(..).map(|row| (row.output, row.token, Ack::Unknown)));
-        given.extend(self.unsent.drain(..).map(|row| (row.output, row.token, Ack::Unknown)));
+        state.abandon(self.id);
+        given.extend(std::mem::take(&mut self.rows).into_values().map(given_back));
         self.closed = Some(given);
-        let writer = state.writers[self.id].as_ref().expect("a writer lives as long as its sink");
-        (writer.waker)();
+        state.writer(self.id).dead = true;
+        (state.writer(self.id).waker)();
         self.shared.changed.notify_all();
     }
 }
 
 impl Drop for MemorySink {
-    /// A sink that was not closed takes its rows with it, as a process that ends does.
+    /// A sink that was not closed takes its rows with it, as a process that ends does; what is on its way stays there.
     fn drop(&mut self) {
-        for row in self.sent.drain(..) {
-            row.token.give_up();
-        }
-        for row in self.unsent.drain(..) {
+        for row in std::mem::take(&mut self.rows).into_values() {
             row.token.give_up();
         }
         for (_, token, _) in self.closed.take().into_iter().flatten() {
             token.give_up();
         }
-        self.shared.lock().writers[self.id] = None;
+        let mut state = self.shared.lock();
+        state.writers[self.id] = None;
+        state.abandon(self.id);
     }
 }
 
 impl State {
+    pub fn writer(&mut self, id: usize) -> &mut WriterState {
+        self.writers[id].as_mut().expect("a writer lives as long as its sink")
+    }
+
+    /// A writer's clients can not go on: what they sent may land, and they know nothing of it.
+    pub fn fail_writer(&mut self, id: usize, error: &KafkaError) {
+        let Some(writer) = self.writers[id].as_mut() else { return };
+        if !std::mem::replace(&mut writer.dead, true) {
+            writer.errors.push(error.clone());
+            (writer.waker)();
+            self.abandon(id);
+        }
+    }
+
     /// Wakes writers whose late acknowledgements are due.
     pub fn wake_due_writers(&mut self) {
         let now = self.now();
@@ -297,6 +295,20 @@ impl State {
                 (writer.waker)();
             }
         }
+    }
+}
+
+fn given_back(row: Row) -> (OutputIndex, Token, Ack) {
+    (row.output, row.token, Ack::Unknown)
+}
+
+fn verdict(fate: Result<(), RowFault>, batch: Arc<Batch>, row: u32) -> Ack {
+    match fate {
+        Ok(()) => Ack::Written,
+        Err(
+            RowFault::Refused(error) | RowFault::RefusedBatch(error) | RowFault::WrittenThenRefused(error),
+        ) => Ack::Refused(Refusal { error, batch, row }),
+        Err(RowFault::AckLost | RowFault::Lost) => Ack::Unknown,
     }
 }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use loom_types::{BatchBuilder, CommitOffset, PartitionId, RecordOffset, RecordRef};
 
-use super::faults::{Call, brokers_down};
-use super::log::Body;
+use super::faults::{Call, unknown_partition};
+use super::log::{Body, Entry, Log};
 use super::reader::{ReaderHandle, ReaderPartition};
 use super::record::Record;
 use super::rights::Right;
@@ -41,7 +41,10 @@ impl PartitionSource for MemorySource {
         place.next = to.0;
         place.end_told = None;
         place.waits_for_seek = false;
-        place.started_in = None;
+        place.epoch = None;
+        place.missing = false;
+        place.ahead.clear();
+        place.fetched = to.0;
         place.to_commit = None;
         // The queue has something to say again: at least an end.
         (reader.waker)();
@@ -55,20 +58,80 @@ impl PartitionSource for MemorySource {
     }
 }
 
+/// One take: what was given out, and what still fits.
+struct Giving<'a> {
+    taken: Taken,
+    budget: Budget,
+    forward_tombstones: bool,
+    bytes: usize,
+    handled: usize,
+    out: &'a mut BatchBuilder,
+}
+
+impl<'a> Giving<'a> {
+    fn new(budget: Budget, forward_tombstones: bool, out: &'a mut BatchBuilder) -> Self {
+        Giving { taken: Taken::default(), budget, forward_tombstones, bytes: 0, handled: 0, out }
+    }
+
+    /// Takes an entry; false where it does not fit.
+    fn entry(&mut self, topic: u16, partition: i32, entry: &Entry) -> bool {
+        let Body::Record(record) = &entry.body else { return true };
+        if self.handled >= self.budget.rows {
+            return false;
+        }
+        if record.payload.is_none() && !self.forward_tombstones {
+            self.taken.skipped += 1;
+        } else {
+            if self.taken.rows > 0 && self.bytes + record.bytes() > self.budget.bytes {
+                return false;
+            }
+            self.bytes += record.bytes();
+            self.push(topic, partition, entry.offset, record);
+            self.taken.rows += 1;
+        }
+        self.handled += 1;
+        self.taken.position = Some(CommitOffset(entry.offset + 1));
+        self.taken.leader_epoch = Some(entry.epoch);
+        true
+    }
+
+    fn push(&mut self, topic: u16, partition: i32, offset: i64, record: &Record) {
+        for (name, value) in &record.headers {
+            self.out.header(name, value.as_deref());
+        }
+        self.out.push(RecordRef {
+            topic,
+            partition,
+            offset: RecordOffset(offset),
+            timestamp_ms: record.timestamp_ms,
+            key: record.key.as_deref(),
+            payload: record.payload.as_deref(),
+            row: "",
+        });
+    }
+}
+
+impl ReaderPartition {
+    /// Whether the log was cut below an offset since the record before it was read, by an election that lost records.
+    fn is_cut(&self, log: &Log, offset: i64) -> bool {
+        self.epoch.is_some_and(|epoch| epoch < log.epoch() && offset > log.end_of_epoch(epoch))
+    }
+}
+
 impl State {
     fn take(&mut self, id: usize, partition: PartitionId, budget: Budget, out: &mut BatchBuilder) -> Taken {
+        self.land();
         let mut reader = self.readers[id].take().expect("a reader lives as long as its halves");
-        let mut taken = if self.down {
-            Taken::default()
-        } else {
-            let place = &mut reader.partitions[partition.index()];
-            self.pull_for(place, budget.rows);
-            self.read(place, reader.forward_tombstones, budget, out)
-        };
+        let place = &mut reader.partitions[partition.index()];
+        let mut giving = Giving::new(budget, reader.forward_tombstones, out);
+        let silent = self.log(&place.name).is_some_and(|log| log.silent);
+        if !silent && !place.waits_for_seek {
+            self.give(place, &mut giving);
+        }
+        let mut taken = giving.taken;
         if self.silent {
             taken.leader_epoch = None;
         }
-        let place = &mut reader.partitions[partition.index()];
         if let (Some(position), true) = (taken.position, reader.auto.is_some()) {
             place.to_commit = Some(position);
         }
@@ -84,80 +147,112 @@ impl State {
         taken
     }
 
-    fn pull_for(&mut self, place: &ReaderPartition, rows: usize) {
-        if let Some(feed) = self.topics[place.slot].feed {
-            // One more than asked for, so that `more` is known.
-            self.pull(feed, place.slot, place.name.partition, place.next, rows.saturating_add(1));
+    /// Gives out what the client has fetched, and then what the partition has.
+    fn give(&mut self, place: &mut ReaderPartition, giving: &mut Giving<'_>) {
+        let there = !self.down && self.locate(place, giving);
+        if self.read_ahead > 0 || !place.ahead.is_empty() {
+            if there && giving.taken.notice.is_none() {
+                self.fetch(place);
+            }
+            while let Some(entry) = place.ahead.front() {
+                if !giving.entry(place.topic, place.name.partition, entry) {
+                    giving.taken.more = true;
+                    return;
+                }
+                place.next = entry.offset + 1;
+                place.epoch = Some(entry.epoch);
+                place.ahead.pop_front();
+            }
+            place.next = place.next.max(place.fetched);
+        }
+        if there && giving.taken.notice.is_none() {
+            self.read(place, giving);
+            place.fetched = place.next;
         }
     }
 
-    fn read(
-        &mut self,
-        place: &mut ReaderPartition,
-        forward_tombstones: bool,
-        budget: Budget,
-        out: &mut BatchBuilder,
-    ) -> Taken {
+    /// Whether the partition is there, and may be read. What is not is said once, or at each fetch.
+    fn locate(&mut self, place: &mut ReaderPartition, giving: &mut Giving<'_>) -> bool {
+        let exists = |slot: &usize| (place.name.partition as usize) < self.topics[*slot].logs.len();
+        let Some(slot) = self.seen(&place.name.topic).filter(exists) else {
+            if !std::mem::replace(&mut place.missing, true) && place.ahead.is_empty() {
+                giving.taken.notice = Some(Notice::Failed(unknown_partition(&place.name)));
+            }
+            return false;
+        };
+        place.missing = false;
+        if std::mem::replace(&mut place.slot, slot) != slot {
+            // Made again under its name: the client goes on in it as if it were the same.
+            place.end_told = None;
+        }
         if let Err(error) = self.demand(&Right::Read(place.name.topic.clone())) {
-            // As the client has it: said at each fetch, until the right is there again.
-            return Taken { notice: Some(Notice::Failed(error)), ..Taken::default() };
+            if place.ahead.is_empty() {
+                giving.taken.notice = Some(Notice::Failed(error));
+            }
+            return false;
+        }
+        true
+    }
+
+    /// Fetches ahead, up to what a script put into the queue's order.
+    fn fetch(&mut self, place: &mut ReaderPartition) {
+        let log = &self.topics[place.slot].logs[place.name.partition as usize];
+        let from = place.fetched.max(place.next);
+        if from < log.low() || from > log.high() || place.is_cut(log, from) {
+            // Found by `read`, behind what was fetched.
+            return;
+        }
+        let notice = log.notice_at().unwrap_or(i64::MAX);
+        let room = self.read_ahead.saturating_sub(place.ahead.len());
+        for entry in log.from(from).take_while(|entry| entry.offset < notice).take(room) {
+            place.fetched = entry.offset + 1;
+            place.ahead.push_back(entry.clone());
+        }
+    }
+
+    /// Gives out what the partition has.
+    fn read(&mut self, place: &mut ReaderPartition, giving: &mut Giving<'_>) {
+        if let Some(feed) = self.topics[place.slot].feed {
+            // One more than asked for, so that `more` is known.
+            let rows = giving.budget.rows.saturating_add(1);
+            self.pull(feed, place.slot, place.name.partition, place.next, rows);
         }
         if let Some(error) = self.faults.place(Call::Take, &place.name.topic, Some(place.name.partition)) {
-            return Taken { notice: Some(Notice::Failed(error)), ..Taken::default() };
+            giving.taken.notice = Some(Notice::Failed(error));
+            return;
         }
         let topic = &mut self.topics[place.slot];
         let final_end = topic.feed.is_none_or(|feed| self.feeds[feed].state == FeedState::Ended);
         let log = &mut topic.logs[place.name.partition as usize];
-        let mut taken = Taken::default();
-        if place.waits_for_seek || log.silent {
-            return taken;
-        }
-        let cut = place.started_in.take().is_some_and(|epoch| place.next > log.end_of_epoch(epoch));
-        if cut || place.next < log.low() || place.next > log.high() {
+        if place.is_cut(log, place.next) || place.next < log.low() || place.next > log.high() {
             place.waits_for_seek = true;
-            taken.notice = Some(Notice::OutOfRange);
-            return taken;
+            giving.taken.notice = Some(Notice::OutOfRange);
+            return;
         }
-        let (mut bytes, mut scanned, mut notice) = (0, 0, false);
+        let (notice_at, mut notice) = (log.notice_at(), false);
         for entry in log.from(place.next) {
-            if log.notice_at().is_some_and(|at| at <= entry.offset) {
+            if notice_at.is_some_and(|at| at <= entry.offset) {
                 notice = true;
                 break;
             }
-            if let Body::Record(record) = &entry.body {
-                if scanned >= budget.rows {
-                    taken.more = true;
-                    break;
-                }
-                if record.payload.is_none() && !forward_tombstones {
-                    taken.skipped += 1;
-                } else {
-                    if taken.rows > 0 && bytes + record.bytes() > budget.bytes {
-                        taken.more = true;
-                        break;
-                    }
-                    bytes += record.bytes();
-                    push(out, place, entry.offset, record);
-                    taken.rows += 1;
-                }
-                scanned += 1;
-                taken.position = Some(CommitOffset(entry.offset + 1));
-                taken.leader_epoch = Some(entry.epoch);
+            if !giving.entry(place.topic, place.name.partition, entry) {
+                giving.taken.more = true;
+                return;
             }
             place.next = entry.offset + 1;
+            place.epoch = Some(entry.epoch);
         }
-        if !taken.more && (notice || log.notice_at().is_some_and(|at| at <= log.high())) {
-            taken.notice = log.take_notice();
-            taken.more = true;
+        if notice || notice_at.is_some_and(|at| at <= log.stable()) {
+            giving.taken.notice = log.take_notice();
+            giving.taken.more = true;
+            return;
         }
-        if !taken.more {
-            place.next = log.high();
-            if final_end && place.end_told != Some(log.high()) {
-                place.end_told = Some(log.high());
-                taken.end = Some(CommitOffset(log.high()));
-            }
+        let end = log.stable();
+        place.next = place.next.max(end);
+        if final_end && place.end_told != Some(end) {
+            place.end_told = Some(end);
+            giving.taken.end = Some(CommitOffset(end));
         }
-        taken
     }
 
     /// What a fed topic gave out is gone; who waits for room in the read-ahead is woken.
@@ -175,38 +270,4 @@ impl State {
             }
         }
     }
-
-    /// Runs the timers of all clients.
-    pub(super) fn tick(&mut self) {
-        for id in 0..self.readers.len() {
-            self.auto_commit_if_due(id);
-        }
-        self.wake_due_writers();
-    }
-
-    /// Says to every client that no broker can be reached.
-    pub(super) fn report_down(&mut self) {
-        for reader in self.readers.iter_mut().flatten() {
-            reader.errors.push(brokers_down());
-        }
-        for writer in self.writers.iter_mut().flatten() {
-            writer.errors.push(brokers_down());
-        }
-        self.wake_all();
-    }
-}
-
-fn push(out: &mut BatchBuilder, place: &ReaderPartition, offset: i64, record: &Record) {
-    for (name, value) in &record.headers {
-        out.header(name, value.as_deref());
-    }
-    out.push(RecordRef {
-        topic: place.topic,
-        partition: place.name.partition,
-        offset: RecordOffset(offset),
-        timestamp_ms: record.timestamp_ms,
-        key: record.key.as_deref(),
-        payload: record.payload.as_deref(),
-        row: "",
-    });
 }

@@ -9,12 +9,13 @@ use std::time::Duration;
 use loom_types::{Moment, RecordOffset, TopicId, TopicPartition};
 
 use super::clock::Clock;
-use super::faults::{Call, FaultBook, RowFault, unknown_topic};
+use super::faults::{Call, FaultBook, unknown_topic};
 use super::group::Group;
+use super::late::LateCommit;
 use super::log::{Body, Log};
-use super::partitioner::partition_of_key;
+use super::network::{Lane, LaneKey, Network};
 use super::reader::ReaderState;
-use super::record::{Record, Stored};
+use super::record::Stored;
 use super::rights::Right;
 use super::sink::WriterState;
 use super::stream::{Feed, FeedState, Pulled};
@@ -67,6 +68,8 @@ pub(super) struct Topic {
     pub acknowledged_below: Option<u64>,
     /// How long an acknowledgement takes.
     pub ack_delay: Duration,
+    /// Until then clients do not see that it is there.
+    pub hidden_until: Option<Moment>,
 }
 
 pub(super) struct State {
@@ -84,6 +87,15 @@ pub(super) struct State {
     pub calls: BTreeMap<Call, u64>,
     pub down: bool,
     pub denied: BTreeSet<Right>,
+    pub network: Network,
+    pub lanes: BTreeMap<LaneKey, Lane>,
+    /// Batches that were ever sent.
+    pub flights: u64,
+    pub late_commits: Vec<LateCommit>,
+    /// Records that a reader's client fetches ahead of what it gives out; 0: none.
+    pub read_ahead: usize,
+    /// Transactions that were ever begun.
+    pub transactions: u64,
     /// The broker does not say what older ones do not: ids, epochs, rights.
     pub silent: bool,
     pub seed: u64,
@@ -114,6 +126,12 @@ impl Shared {
                 calls: BTreeMap::new(),
                 down: false,
                 denied: BTreeSet::new(),
+                network: Network::default(),
+                lanes: BTreeMap::new(),
+                flights: 0,
+                late_commits: Vec::new(),
+                read_ahead: 0,
+                transactions: 0,
                 silent: false,
                 seed: 0,
             }),
@@ -156,6 +174,13 @@ impl State {
         self.names.get(topic).copied().ok_or_else(|| unknown_topic(topic))
     }
 
+    /// A topic's place, where clients see that it is there.
+    pub fn seen(&self, topic: &str) -> Option<usize> {
+        let slot = *self.names.get(topic)?;
+        let hidden = self.topics[slot].hidden_until.is_some_and(|until| self.now() < until);
+        (!hidden).then_some(slot)
+    }
+
     pub fn log(&self, place: &TopicPartition) -> Option<&Log> {
         let slot = *self.names.get(&place.topic)?;
         self.topics[slot].logs.get(usize::try_from(place.partition).ok()?)
@@ -187,6 +212,7 @@ impl State {
             sent: 0,
             acknowledged_below: None,
             ack_delay: Duration::ZERO,
+            hidden_until: None,
         });
         slot
     }
@@ -207,28 +233,8 @@ impl State {
         offset
     }
 
-    /// Writes a producer's row: by the script, to the partition of its key.
-    pub fn write(&mut self, slot: usize, record: Record) -> Result<(), RowFault> {
-        let topic = &self.topics[slot];
-        self.demand(&Right::Write(topic.name.clone())).map_err(RowFault::Refused)?;
-        if record.bytes() > topic.config.max_message_bytes {
-            return Err(RowFault::Refused(too_large(&topic.name, topic.config.max_message_bytes)));
-        }
-        let fault = self.faults.row(&self.topics[slot].name, &record);
-        if matches!(fault, Some(RowFault::Refused(_) | RowFault::Lost)) {
-            return Err(fault.expect("just matched"));
-        }
-        let partitions = self.topics[slot].logs.len() as i32;
-        let partition = match &record.key {
-            Some(key) => partition_of_key(key, partitions),
-            None => (self.random() % partitions as u64) as i32,
-        };
-        self.append(slot, partition, Body::Record(record));
-        fault.map_or(Ok(()), Err)
-    }
-
     /// The next number of the seeded sequence (splitmix64).
-    fn random(&mut self) -> u64 {
+    pub fn random(&mut self) -> u64 {
         self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.seed;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -301,17 +307,13 @@ impl State {
 }
 
 /// Wakes who waits at a partition.
-fn wake(log: &mut Log) {
+pub(super) fn wake(log: &mut Log) {
+    let lost = !log.waiting.is_empty() && log.lost_wakes > 0;
+    log.lost_wakes -= u64::from(lost);
     for (_, waker) in log.waiting.drain(..) {
-        waker();
-    }
-}
-
-fn too_large(topic: &str, limit: usize) -> KafkaError {
-    KafkaError {
-        kind: Kind::Refused,
-        code: "MSG_SIZE_TOO_LARGE",
-        message: format!("topic `{topic}` takes no more than {limit} bytes"),
+        if !lost {
+            waker();
+        }
     }
 }
 

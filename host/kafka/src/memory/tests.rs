@@ -5,6 +5,9 @@ mod acks;
 mod commits;
 mod faults;
 mod logs;
+mod network;
+mod reads;
+mod rights;
 mod streams;
 
 use std::time::Duration;

@@ -148,3 +148,40 @@ fn a_long_run_keeps_no_history() {
     assert!(broker.commits("rep").is_empty());
     assert_eq!(broker.committed("rep", &input()).unwrap().offset, CommitOffset(5));
 }
+
+#[test]
+fn a_commit_on_its_way_lands_after_its_reader_is_gone() {
+    let (broker, clock) = broker_with(10);
+    let client = client(&broker);
+    let mut reading = Reading::start(&MemoryFixture::default(), &client, &[("in", 0, 0)]);
+    let (one, three) = (Duration::from_secs(1), Duration::from_secs(3));
+    broker.faults().commit(When::next(1), CommitFault::Late { arrives: one, answered: three });
+    broker.faults().commit(When::next(1), CommitFault::Lost { answered: three });
+    let late = reading.reader.offsets.commit(&[entry(0, 4)]).unwrap();
+    let lost = reading.reader.offsets.commit(&[entry(0, 5)]).unwrap();
+    let committed = || broker.committed("rep", &input()).map(|committed| committed.offset.0);
+    assert_eq!((committed(), answers(&mut reading).len()), (None, 0));
+    assert_eq!(broker.next_event(), Some(Moment::START + one));
+    clock.advance(one);
+    broker.tick();
+    assert_eq!((committed(), answers(&mut reading).len()), (Some(4), 0));
+    let calls = reading.signal.calls();
+    clock.advance(three - one);
+    broker.tick();
+    assert!(reading.signal.calls() > calls, "an answer wakes");
+    let told = answers(&mut reading);
+    assert_eq!(told.iter().map(|answer| answer.request).collect::<Vec<_>>(), [late, lost]);
+    assert!(told[0].results[0].1.is_ok());
+    assert_eq!(told[1].results[0].1.as_ref().unwrap_err().kind, Kind::Coordinator);
+    assert_eq!(committed(), Some(4));
+
+    broker.faults().commit(When::next(1), CommitFault::Late { arrives: one, answered: three });
+    reading.reader.offsets.commit(&[entry(0, 7)]).unwrap();
+    drop(reading);
+    clock.advance(one);
+    broker.tick();
+    assert_eq!(committed(), Some(7));
+    clock.advance(three);
+    broker.tick();
+    assert_eq!(broker.next_event(), None);
+}
