@@ -151,7 +151,7 @@ pub(super) fn configuration(message: String) -> KafkaError {
 
 #[cfg(test)]
 mod tests {
-    use super::{Verdict, group_kind, kind, verdict};
+    use super::{Verdict, error, group_kind, kind, verdict};
     use crate::error::Kind;
     use crate::librdkafka::raw::Code;
 
@@ -177,6 +177,29 @@ mod tests {
     fn a_missing_right_is_not_waited_for() {
         for number in [29, 30, 31] {
             assert_eq!(group_kind(Code(number)), Kind::Authorization);
+        }
+    }
+
+    #[test]
+    fn a_group_with_members_and_a_batch_called_corrupt_have_kinds_of_their_own() {
+        for number in [22, 25, 27, 68] {
+            assert_eq!(group_kind(Code(number)), Kind::GroupInUse, "{}", Code(number).name());
+        }
+        assert_eq!(verdict(Code(2)), Verdict::Refused(Kind::Corrupt));
+    }
+
+    #[test]
+    fn what_speaks_of_size_is_known_by_its_code() {
+        for (number, large) in [(10, true), (18, true), (87, false), (32, false), (29, false)] {
+            let refused = error(kind(Code(number)), Code(number), "writing");
+            assert_eq!(refused.is_too_large(), large, "{}", refused.code);
+        }
+        for number in [10, 18, 87, 32] {
+            assert_eq!(verdict(Code(number)), Verdict::Refused(Kind::Refused), "{}", Code(number).name());
+        }
+        assert_eq!(verdict(Code(3)), Verdict::Refused(Kind::UnknownTopic));
+        for number in [-144, 45, 47, 59, 90] {
+            assert_eq!(verdict(Code(number)), Verdict::Unknown, "{}", Code(number).name());
         }
     }
 
