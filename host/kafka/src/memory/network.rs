@@ -229,8 +229,8 @@ impl State {
                 flight.due = at + after;
                 lane.flights.push_front(flight);
             }
-            // Nobody is there to try it again.
-            Outcome::Again(_) => {}
+            // Nobody is there to try it again, and what waits behind it was never sent.
+            Outcome::Again(_) => lane.flights.clear(),
             Outcome::Assign => {
                 // Lands on its own, ahead of what the lane still has.
                 for (serial, record) in flight.rows {

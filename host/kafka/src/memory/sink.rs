@@ -130,6 +130,7 @@ impl MemorySink {
             return;
         }
         let mut due: Option<Moment> = None;
+        let mut come = Vec::new();
         for answer in std::mem::take(&mut state.writer(self.id).answers) {
             let Some(row) = self.rows.get(&answer.serial) else { continue };
             if answer.due > at || !self.is_released(state, row) {
@@ -139,6 +140,11 @@ impl MemorySink {
                 state.writer(self.id).answers.push_back(answer);
                 continue;
             }
+            come.push(answer);
+        }
+        // Of what came at once, in the order in which it was sent.
+        come.sort_by_key(|answer| (answer.due, answer.serial));
+        for answer in come {
             let Some(row) = self.rows.remove(&answer.serial) else { continue };
             self.clients[self.outputs[row.output.0].client].in_flight -= 1;
             out.push((row.output, row.token, verdict(answer.fate, row.batch, row.row)));

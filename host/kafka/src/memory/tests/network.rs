@@ -198,7 +198,10 @@ fn a_keyless_row_for_a_compacted_topic_blocks_its_partition_for_ever() {
     assert_eq!((payloads(&broker, "a").len(), writing.sink.in_flight()), (1, 2));
     writing.sink.close(ms(500));
     writing.collect();
+    clock.advance(Duration::from_secs(1));
+    broker.tick();
     assert_eq!((writing.acks.len(), broker.next_event()), (3, None), "it goes with its client");
+    assert_eq!(payloads(&broker, "a").len(), 1);
 }
 
 #[test]
