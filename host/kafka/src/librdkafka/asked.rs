@@ -12,6 +12,9 @@ use super::raw::{self, Client, Code, List, Operations, Queue};
 use crate::error::{KafkaError, Kind};
 use crate::facts::{DEFAULT_MAX_MESSAGE_BYTES, OutputInfo, TopicInfo};
 
+/// One answer for each place of a question.
+type Places<T> = Vec<Result<T, KafkaError>>;
+
 /// The longest single question for metadata: between two, the client's errors are looked at, so that refused
 /// credentials are told at once and not as silence.
 const QUESTION: Duration = Duration::from_secs(2);
@@ -37,7 +40,7 @@ impl Asked {
         &self,
         names: &[&str],
         deadline: Instant,
-    ) -> Result<Vec<Result<(TopicInfo, Option<Operations>), KafkaError>>, KafkaError> {
+    ) -> Result<Places<(TopicInfo, Option<Operations>)>, KafkaError> {
         let mut answers = Vec::with_capacity(names.len());
         let (mut known, mut places, mut broker) = (Vec::new(), Vec::new(), None);
         for (place, topic) in names.iter().enumerate() {
@@ -110,12 +113,7 @@ impl Asked {
     }
 
     /// The largest batch of each topic, and whether it is compacted.
-    #[allow(clippy::type_complexity)]
-    fn limits(
-        &self,
-        names: &[&str],
-        deadline: Instant,
-    ) -> Result<Vec<Result<(usize, bool), KafkaError>>, KafkaError> {
+    fn limits(&self, names: &[&str], deadline: Instant) -> Result<Places<(usize, bool)>, KafkaError> {
         if names.is_empty() {
             return Ok(Vec::new());
         }

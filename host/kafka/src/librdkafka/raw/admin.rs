@@ -124,16 +124,18 @@ pub(in crate::librdkafka) fn describe_topics(
     Ok(answers)
 }
 
+/// Values of settings, in the order of the keys that were asked for; none where one is not told.
+pub(in crate::librdkafka) type Values = Vec<Option<String>>;
+
 /// The values of topics' settings, in the order of `keys`, for each topic in the order asked; `broker` as above. The
 /// inner error is the topic's own, with the broker's sentence.
-#[allow(clippy::type_complexity)]
 pub(in crate::librdkafka) fn topic_configs(
     client: &Arc<Client>,
     names: &[Name],
     keys: &[&str],
     broker: Option<i32>,
     timeout: Duration,
-) -> Result<Vec<Result<Vec<Option<String>>, (Code, String)>>, Code> {
+) -> Result<Vec<Result<Values, (Code, String)>>, Code> {
     let options = Options::new(client, c::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS, timeout)?;
     options.at(broker)?;
     let kind = c::rd_kafka_ResourceType_t::RD_KAFKA_RESOURCE_TOPIC;
@@ -351,7 +353,7 @@ unsafe fn topic_id(uuid: *const c::rd_kafka_Uuid_t) -> Option<TopicId> {
 ///
 /// # Safety
 /// `resource` is alive.
-unsafe fn values(resource: *const c::rd_kafka_ConfigResource_t, keys: &[&str]) -> Vec<Option<String>> {
+unsafe fn values(resource: *const c::rd_kafka_ConfigResource_t, keys: &[&str]) -> Values {
     let mut found = vec![None; keys.len()];
     let mut count = 0;
     // SAFETY: alive by the contract above, and so are its entries and their texts; a value may be null.
