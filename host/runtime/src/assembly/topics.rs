@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use loom_delivery::Backoff;
 use loom_flow::Plan;
+use loom_flow::plan::OutputPlan;
 use loom_kafka::{Broker, KafkaError, Kind, OutputInfo, TopicInfo};
 use loom_types::Moment;
 
@@ -124,6 +125,9 @@ pub(super) fn look_up(
     let mut outputs = Vec::with_capacity(written.len());
     for (output, info) in plan.outputs.iter().zip(written) {
         match info {
+            Ok(info) if info.may_write == Some(false) => {
+                refuse(&output.topic, role(output), &may_not_be_written());
+            }
             Ok(info) => {
                 if let Err(error) = &info.described {
                     tracing::warn!(
@@ -135,17 +139,28 @@ pub(super) fn look_up(
                 }
                 outputs.push(info);
             }
-            Err(error) => {
-                let role = if *output.topic == *output.name {
-                    "output topic".to_owned()
-                } else {
-                    format!("topic of output `{}`,", output.name)
-                };
-                refuse(&output.topic, role, &error);
-            }
+            Err(error) => refuse(&output.topic, role(output), &error),
         }
     }
     if errors.is_empty() { Ok(Topics { inputs: found, outputs }) } else { Err(errors) }
+}
+
+/// What a message calls an output's topic.
+fn role(output: &OutputPlan) -> String {
+    if *output.topic == *output.name {
+        "output topic".to_owned()
+    } else {
+        format!("topic of output `{}`,", output.name)
+    }
+}
+
+/// Found before the first record, not by it.
+fn may_not_be_written() -> KafkaError {
+    KafkaError {
+        kind: Kind::Authorization,
+        code: "TOPIC_AUTHORIZATION_FAILED",
+        message: "the right to write to it is missing".to_owned(),
+    }
 }
 
 type Infos<T> = Vec<Result<T, KafkaError>>;

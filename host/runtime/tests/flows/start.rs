@@ -235,3 +235,15 @@ fn a_log_that_was_cut_before_the_start_goes_on_at_its_new_end() {
     assert_eq!(warned.len(), 1, "{warned:?}");
     assert_eq!((&warned[0]["committed"], &warned[0]["end"]), (&10.into(), &6.into()));
 }
+
+#[test]
+fn an_output_that_may_not_be_written_to_ends_the_start_where_the_broker_says_so() {
+    let broker = broker(&["out"]);
+    produce(&broker, &["a"]);
+    broker.faults().deny(loom_kafka::memory::Right::Write("out".into()));
+    let errors = refused(&flow("", THROUGH), &broker);
+    assert_eq!(errors.iter().map(|error| error.status).collect::<Vec<_>>(), [Status::Failed]);
+    let message = &errors[0].message;
+    assert!(message.contains("output topic out") && message.contains("right to write"), "{message}");
+    assert_eq!(broker.view(|view| (view.calls(Call::Take), view.readers())), (0, 0));
+}
