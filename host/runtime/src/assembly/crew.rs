@@ -11,6 +11,7 @@ use crate::clock::Clock;
 use crate::engine::Seed;
 use crate::failure::Failure;
 use crate::keeper::{self, Commits, Desk, Gate, Keeper, KeeperBoard, Kept, KeptTopic};
+use crate::settings::output_settings;
 use crate::stop::Bell;
 
 impl Assembled {
@@ -58,6 +59,7 @@ impl Assembled {
             tracked: self.plan.consumer.delivery == Delivery::AtLeastOnce,
             partitions: kept(&shares),
             topics: topics.collect(),
+            outputs: output_settings(&self.plan.outputs, &[]),
             desks: desks.clone(),
             gate: gate.clone(),
             stop: self.round.clone(),

@@ -30,7 +30,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::failure::AssemblyError;
 use crate::keeper::{Desk, Gate, KeeperBoard};
 use crate::nodes::{Components, Flow, Graph, Op, Plugins, Shared, lower};
-use crate::outputs::{Asking, Outputs};
+use crate::outputs::Outputs;
 use crate::settings::output_settings;
 use crate::status::{PluginStatus, Seat};
 use crate::stop::Stop;
@@ -181,16 +181,14 @@ impl Ground {
                 waiting.ring(self.waker.clone());
             }
         }
-        // Questions go through the clients that asked before the start.
-        let asked = output_settings(&plan.outputs, &[]).into();
-        let facts = Asking::new(self.broker.clone(), asked, self.waker);
         let infos: Vec<(OutputInfo, usize)> = self
             .outputs
             .iter()
             .zip(&settings)
             .map(|(info, settings)| (info.clone(), settings.producer.largest_batch.unwrap_or(usize::MAX)))
             .collect();
-        let outputs = Outputs::new(self.graph.outputs, writer, Box::new(facts), &plan.outputs, &infos);
+        let outputs =
+            Outputs::new(self.graph.outputs, writer, Box::new(self.desk.clone()), &plan.outputs, &infos);
         let topics: Arc<[Arc<str>]> = plan.consumer.topics.clone().into();
         let shared = Shared {
             worker: self.worker,

@@ -6,7 +6,8 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use loom_kafka::Bounds;
+use loom_flow::plan::OutputId;
+use loom_kafka::{Bounds, KafkaError, OutputInfo};
 use loom_types::{CommitOffset, PartitionId, TopicId};
 
 use crate::stop::Bell;
@@ -59,6 +60,8 @@ pub(crate) enum Note {
 pub(crate) struct Desk {
     asks: Mailbox<PartitionId>,
     notes: Mailbox<Note>,
+    outputs: Mailbox<OutputId>,
+    facts: Mailbox<(OutputId, Result<OutputInfo, KafkaError>)>,
     /// By partition: the offset that the broker last acknowledged to this run; -1 for none.
     acknowledged: Vec<AtomicI64>,
     worker: Arc<Bell>,
@@ -68,7 +71,37 @@ pub(crate) struct Desk {
 impl Desk {
     pub fn new(partitions: usize, worker: Arc<Bell>, keeper: Arc<Bell>) -> Self {
         let acknowledged = (0..partitions).map(|_| AtomicI64::new(-1)).collect();
-        Desk { asks: Mailbox::default(), notes: Mailbox::default(), acknowledged, worker, keeper }
+        Desk {
+            asks: Mailbox::default(),
+            notes: Mailbox::default(),
+            outputs: Mailbox::default(),
+            facts: Mailbox::default(),
+            acknowledged,
+            worker,
+            keeper,
+        }
+    }
+
+    /// The worker asks what an output's topic takes.
+    pub fn ask_about(&self, output: OutputId) {
+        self.outputs.put(output);
+        self.keeper.ring();
+    }
+
+    /// The keeper takes what was asked of outputs.
+    pub fn asked_about(&self) -> Vec<OutputId> {
+        self.outputs.take()
+    }
+
+    /// The keeper tells the worker of an output.
+    pub fn tell_about(&self, output: OutputId, answer: Result<OutputInfo, KafkaError>) {
+        self.facts.put((output, answer));
+        self.worker.ring();
+    }
+
+    /// The worker takes what it was told of outputs.
+    pub fn told_about(&self) -> Vec<(OutputId, Result<OutputInfo, KafkaError>)> {
+        self.facts.take()
     }
 
     /// The worker asks where a partition lies.
@@ -134,6 +167,7 @@ impl<T> Mailbox<T> {
 mod tests {
     use std::sync::Arc;
 
+    use loom_flow::plan::OutputId;
     use loom_types::{CommitOffset, PartitionId};
 
     use super::{Commits, Desk, Gate, Note};
@@ -165,6 +199,9 @@ mod tests {
         desk.tell(Note::CommitAgain { partition: PartitionId(0) });
         assert!(worker.take());
         assert_eq!((desk.told().len(), desk.told().len()), (1, 0));
+        desk.ask_about(OutputId(3));
+        assert!(keeper.take() && !worker.is_rung());
+        assert_eq!((desk.asked_about(), desk.asked_about()), (vec![OutputId(3)], vec![]));
         assert_eq!(desk.acknowledged(PartitionId(0)), None);
         desk.acknowledge(PartitionId(0), CommitOffset(0));
         assert_eq!(desk.acknowledged(PartitionId(0)), Some(CommitOffset(0)));

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use loom_delivery::readback::Stored;
 use loom_delivery::{RunId, lost_tokens};
-use loom_kafka::{Broker, KafkaError};
+use loom_kafka::{Broker, KafkaError, Kind, OutputSettings};
 use loom_types::{Moment, PartitionId, TopicId, TopicPartition};
 
 use crate::failure::Failure;
@@ -74,6 +74,8 @@ pub(crate) struct Parts {
     pub tracked: bool,
     pub partitions: Vec<Kept>,
     pub topics: Vec<KeptTopic>,
+    /// The plan's outputs, to be asked about through the clients that asked before the start.
+    pub outputs: Vec<OutputSettings>,
     pub desks: Vec<Arc<Desk>>,
     pub gate: Arc<Gate>,
     pub stop: Stop,
@@ -129,6 +131,7 @@ impl Keeper {
         for question in due {
             self.answer(question, now);
         }
+        self.answer_about_outputs();
         if let Some(interval) = self.parts.interval {
             // What the start decided to write is written at once; a watch goes on an interval after the start.
             let at_once = self.parts.lease.is_pending();
@@ -243,10 +246,26 @@ impl Keeper {
         }
     }
 
+    fn answer_about_outputs(&self) {
+        for desk in &self.parts.desks {
+            for output in desk.asked_about() {
+                let settings = std::slice::from_ref(&self.parts.outputs[output.0]);
+                let answer = self.parts.broker.output_topics(settings, self.timeout());
+                let answer = answer.and_then(|mut infos| infos.pop().unwrap_or_else(|| Err(no_answer())));
+                desk.tell_about(output, answer);
+            }
+        }
+    }
+
     fn place(&self, kept: &Kept) -> Result<Note, KafkaError> {
         let (broker, timeout) = (&*self.parts.broker, self.timeout());
         let topic = broker.topics(&[&*kept.name.topic], timeout)?.pop().transpose()?.and_then(|info| info.id);
         let bounds = broker.bounds(&kept.name, timeout)?;
         Ok(Note::Bounds { partition: kept.id, bounds, topic })
     }
+}
+
+fn no_answer() -> KafkaError {
+    let message = "asking about an output topic brought no answer".to_owned();
+    KafkaError { kind: Kind::Transient, code: "_NOENT", message }
 }

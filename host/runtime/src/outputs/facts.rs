@@ -1,15 +1,11 @@
-//! Questions about topics while the flow runs, asked away from the worker, since they may block.
+//! Questions about output topics while the flow runs, and their answers: a worker never waits for a broker.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use loom_flow::plan::OutputId;
-use loom_kafka::{Broker, KafkaError, Kind, OutputInfo, OutputSettings, Waker};
+use loom_kafka::{KafkaError, OutputInfo};
 
-/// How long one question may take.
-const TIMEOUT: Duration = Duration::from_secs(10);
-
-type Answer = (OutputId, Result<OutputInfo, KafkaError>);
+use crate::keeper::Desk;
 
 /// Reads what outputs' topics take, again.
 pub(crate) trait TopicFacts {
@@ -17,51 +13,16 @@ pub(crate) trait TopicFacts {
     fn ask(&mut self, output: OutputId);
 
     /// Appends the answers that have come, one for each question. A new one wakes the worker.
-    fn answers(&mut self, out: &mut Vec<Answer>);
+    fn answers(&mut self, out: &mut Vec<(OutputId, Result<OutputInfo, KafkaError>)>);
 }
 
-/// Asks on a thread for each question: there are few.
-pub(crate) struct Asking {
-    broker: Arc<dyn Broker>,
-    outputs: Arc<[OutputSettings]>,
-    answers: Arc<Mutex<Vec<Answer>>>,
-    waker: Waker,
-}
-
-impl Asking {
-    pub(crate) fn new(broker: Arc<dyn Broker>, outputs: Arc<[OutputSettings]>, waker: Waker) -> Self {
-        Asking { broker, outputs, answers: Arc::default(), waker }
-    }
-}
-
-impl TopicFacts for Asking {
+/// The keeper asks the brokers.
+impl TopicFacts for Arc<Desk> {
     fn ask(&mut self, output: OutputId) {
-        let (broker, outputs) = (self.broker.clone(), self.outputs.clone());
-        let (answers, waker) = (self.answers.clone(), self.waker.clone());
-        let question = move || {
-            let settings = std::slice::from_ref(&outputs[output.0]);
-            let answer = broker.output_topics(settings, TIMEOUT).and_then(|mut infos| match infos.pop() {
-                Some(info) => info,
-                None => Err(unanswered("the broker gave no answer")),
-            });
-            answers.lock().unwrap_or_else(PoisonError::into_inner).push((output, answer));
-            waker();
-        };
-        if let Err(error) = std::thread::Builder::new().name("topic-facts".to_owned()).spawn(question) {
-            let answer = (output, Err(unanswered(&format!("no thread could be started: {error}"))));
-            self.answers.lock().unwrap_or_else(PoisonError::into_inner).push(answer);
-        }
+        self.ask_about(output);
     }
 
-    fn answers(&mut self, out: &mut Vec<Answer>) {
-        out.append(&mut self.answers.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-}
-
-fn unanswered(why: &str) -> KafkaError {
-    KafkaError {
-        kind: Kind::Transient,
-        code: "_NOENT",
-        message: format!("asking about an output topic: {why}"),
+    fn answers(&mut self, out: &mut Vec<(OutputId, Result<OutputInfo, KafkaError>)>) {
+        out.extend(self.told_about());
     }
 }

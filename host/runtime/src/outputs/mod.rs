@@ -29,7 +29,7 @@ use crate::rows::RowSet;
 use pending::Pending;
 use queue::{Answer, Queue};
 
-pub(crate) use facts::{Asking, TopicFacts};
+pub(crate) use facts::TopicFacts;
 pub(crate) use limits::Limits;
 pub(crate) use table::OutputTable;
 
@@ -215,10 +215,12 @@ impl Outputs {
         self.output_of.iter().zip(&self.queues).map(|(output, queue)| (*output, queue.counts()))
     }
 
-    /// Every row that waits to be sent, by an output of its topic.
-    pub(crate) fn each_pending(&self, mut each: impl FnMut(OutputId, &Token)) {
+    /// Every row that waits to be sent, by an output of its topic, with what it waits for where it is not room in the
+    /// client's queue.
+    pub(crate) fn each_pending(&self, mut each: impl FnMut(OutputId, &Token, Option<&'static str>)) {
         for (output, queue) in self.output_of.iter().zip(&self.queues) {
-            queue.tokens().for_each(|token| each(*output, token));
+            let what = queue.waits_for();
+            queue.tokens().for_each(|token| each(*output, token, what));
         }
     }
 
@@ -230,7 +232,7 @@ impl Outputs {
     /// Where rows wait to be sent, and why, as far as it is known; with how many.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = (String, usize)> {
         self.queues.iter().filter(|queue| !queue.is_empty()).map(|queue| {
-            let why = queue.waits_for().map_or_else(String::new, |why| format!(" ({why})"));
+            let why = queue.waits_for().map_or_else(String::new, |what| format!(" (waits for {what})"));
             (format!("output topic {}{why}", queue.topic()), queue.tokens().count())
         })
     }

@@ -454,15 +454,15 @@ impl Queue {
         self.tokens().map(Token::partition)
     }
 
-    /// Why rows wait here, where it is not for the brokers alone.
+    /// What rows wait for here, where it is not room in the client's queue.
     pub(super) fn waits_for(&self) -> Option<&'static str> {
         if self.unknown_since.is_some() {
-            return Some("the topic is not known at the moment");
+            return Some("brokers that know the topic");
         }
-        if self.question == Question::Asked || matches!(self.question, Question::Wanted(_)) {
-            return Some("the topic's configuration is read again");
+        if self.question != Question::Answered {
+            return Some("the topic's configuration, which is read again");
         }
-        self.has_back().then_some("records of a refused batch are sent one at a time")
+        self.has_back().then_some("verdicts on single records of a batch that was refused")
     }
 
     /// Gives up what came back and waits for time to pass, at a stop.

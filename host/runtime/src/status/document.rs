@@ -237,6 +237,11 @@ pub enum Release {
     },
     /// Room in the client's queue.
     Room,
+    /// Something that its output waits for.
+    Output {
+        /// Such as brokers that know the topic.
+        what: String,
+    },
     /// The topic's acknowledgement.
     Acknowledgement,
 }
@@ -257,6 +262,7 @@ impl fmt::Display for Release {
             Release::Sink { in_ms } => write!(f, "the next call of the sink, {}", soon(in_ms)),
             Release::Answer { in_ms } => write!(f, "the plugin's answer; its time is up {}", soon(in_ms)),
             Release::Room => f.write_str("room in the client's queue"),
+            Release::Output { what } => f.write_str(what),
             Release::Acknowledgement => f.write_str("the topic's acknowledgement"),
         }
     }

@@ -53,7 +53,10 @@ impl Places {
             }
         }
         let topic = |output: loom_flow::plan::OutputId| flow.shared.plan.outputs[output.0].topic.clone();
-        flow.outputs.each_pending(|output, token| search.sent(&topic(output), token, Release::Room));
+        flow.outputs.each_pending(|output, token, what| {
+            let release = what.map_or(Release::Room, |what| Release::Output { what: what.to_owned() });
+            search.sent(&topic(output), token, release);
+        });
         flow.outputs.each_in_flight(|output, token| {
             search.sent(&topic(output), token, Release::Acknowledgement);
         });

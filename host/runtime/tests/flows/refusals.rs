@@ -326,7 +326,10 @@ fn a_stop_does_not_wait_for_a_topic_that_is_unknown_and_says_where_rows_were() {
     assert_eq!(outcome.failures, []);
     assert_eq!(committed(&broker), Some(0));
     let held = &outcome.summary.held;
-    assert!(held.iter().any(|(place, rows)| place.contains("not known") && *rows == 1), "{held:?}");
+    assert!(
+        held.iter().any(|(place, rows)| place.contains("brokers that know the topic") && *rows == 1),
+        "{held:?}"
+    );
 }
 
 #[test]
