@@ -5,6 +5,7 @@ use loom_types::{CommitOffset, Ending, Moment, PartitionId, RecordOffset};
 
 use crate::groups::{Groups, Share};
 use crate::ledger::Ledger;
+use crate::mutations::{Mutation, mutated};
 use crate::token::{FULL_WEIGHT, Scope, Token};
 use crate::tracker::Tracker;
 
@@ -113,6 +114,7 @@ impl Accounts {
             return;
         }
         let (share, rest) = (weight / wanted, weight % wanted);
+        let rest = if mutated(Mutation::RestIsLost) { 0 } else { rest };
         for row in 0..rows {
             each(row, Token::mint(partition, scope, sequence, share + u64::from((row as u64) < rest)));
         }

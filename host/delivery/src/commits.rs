@@ -12,6 +12,7 @@ use std::time::Duration;
 use loom_types::{CommitOffset, Moment, PartitionId};
 
 use crate::accounts::Accounts;
+use crate::mutations::{Mutation, mutated};
 use crate::tracker::Stand;
 
 /// After a failed commit the next one waits at least this long, however short the interval.
@@ -108,14 +109,19 @@ impl CommitSchedule {
 
     /// What to do now.
     pub fn due(&self, now: Moment, accounts: &Accounts, turn: impl Fn(PartitionId) -> Turn) -> Due {
-        if let Some(sent) = &self.in_flight {
+        if let Some(sent) = &self.in_flight
+            && !mutated(Mutation::CommitsOverlap)
+        {
             return Due::Wait(Some(sent.since + ANSWER_WITHIN));
         }
         let mut entries = Vec::new();
         let (mut any_idle, mut next) = (false, None);
         for (partition, tracker) in accounts.partitions() {
             let Some(turn) = Some(turn(partition)).filter(|turn| *turn != Turn::Held) else { continue };
-            let (stand, known) = (tracker.stand(), self.known[partition.index()]);
+            let (mut stand, known) = (tracker.stand(), self.known[partition.index()]);
+            if mutated(Mutation::PositionIsCommitted) {
+                stand.offset = tracker.position();
+            }
             let dirty = known.acknowledged != Some(stand);
             let refresh = self.keepalive.map(|age| known.confirmed + age);
             if dirty || refresh.is_some_and(|at| at <= now) {
@@ -136,6 +142,9 @@ impl CommitSchedule {
     /// All partitions, for a last commit, changed or not.
     #[must_use]
     pub fn last(&self, accounts: &Accounts) -> Vec<Entry> {
+        if mutated(Mutation::NoLastCommit) {
+            return Vec::new();
+        }
         accounts
             .partitions()
             .map(|(partition, tracker)| Entry { partition, stand: tracker.stand() })
@@ -152,6 +161,9 @@ impl CommitSchedule {
     pub fn failed(&mut self, now: Moment) {
         self.last_sent = Some(now);
         self.not_before = now + RETRY_AFTER.max(self.interval);
+        if mutated(Mutation::FailedCommitIsTheLast) {
+            self.not_before = now + Duration::MAX;
+        }
         self.failing_since.get_or_insert(now);
     }
 
@@ -172,7 +184,7 @@ impl CommitSchedule {
         let Some(sent) = self.in_flight.take_if(|sent| sent.request == request) else { return false };
         let mut all = true;
         for Entry { partition, stand } in sent.entries {
-            if result(partition) {
+            if result(partition) || mutated(Mutation::FailedCommitCounts) {
                 self.known[partition.index()] = Known { acknowledged: Some(stand), confirmed: now };
             } else {
                 all = false;

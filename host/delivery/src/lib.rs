@@ -15,6 +15,7 @@ mod groups;
 pub mod lease;
 mod ledger;
 mod mark;
+mod mutations;
 pub mod readback;
 pub mod start;
 mod table;
@@ -26,6 +27,12 @@ pub use backoff::Backoff;
 pub use commits::{ANSWER_WITHIN, CommitSchedule, Due, Entry, Request, Turn};
 pub use ledger::Ledger;
 pub use mark::{Mark, NotARunId, RunId};
+#[cfg(feature = "simulation")]
+pub use mutations::mutate;
+#[doc(hidden)]
+pub use mutations::{Mutation, mutated};
 pub use table::TokenTable;
+#[cfg(feature = "simulation")]
+pub use token::killed;
 pub use token::{FULL_WEIGHT, Token, lost_tokens};
 pub use tracker::{Outstanding, Stand, Tracker};

@@ -15,6 +15,7 @@ use std::time::Duration;
 use loom_types::{CommitOffset, Moment, RecordOffset};
 
 use crate::ledger::Ledger;
+use crate::mutations::{Mutation, mutated};
 use crate::token::FULL_WEIGHT;
 
 #[derive(Debug)]
@@ -96,7 +97,7 @@ impl Tracker {
             debug_assert!(false, "weight redeemed for a record that is resolved");
             return;
         };
-        entry.redeemed += weight;
+        entry.redeemed += if mutated(Mutation::AnyShareResolves) { FULL_WEIGHT } else { weight };
         debug_assert!(entry.redeemed <= FULL_WEIGHT, "a record was redeemed twice");
         if entry.redeemed == FULL_WEIGHT {
             self.ledger.resolved += 1;
@@ -111,7 +112,9 @@ impl Tracker {
 
     /// Reading moved on without registering: what lies below `to` and was not registered is a gap.
     pub(crate) fn advance(&mut self, to: CommitOffset) {
-        self.position = self.position.max(to);
+        if !mutated(Mutation::GapsAreWaitedFor) {
+            self.position = self.position.max(to);
+        }
     }
 
     /// The log was cut: reading goes on at its new end, and a floor above that is lowered to it. Only while nothing is
@@ -130,7 +133,8 @@ impl Tracker {
     /// The lowest unresolved record's offset, or the position when all are resolved.
     #[must_use]
     pub fn watermark(&self) -> CommitOffset {
-        self.ring.front().map_or(self.position, |front| CommitOffset::at(front.offset))
+        let oldest = self.ring.get(usize::from(mutated(Mutation::OldestIsPassed)));
+        oldest.map_or(self.position, |oldest| CommitOffset::at(oldest.offset))
     }
 
     /// The offset that may be committed; none while the watermark is below the floor.
@@ -146,7 +150,9 @@ impl Tracker {
     pub fn stand(&self) -> Stand {
         let watermark = self.watermark();
         match self.floor {
-            Some(floor) if watermark < floor => Stand { offset: floor, replay: Some(watermark) },
+            Some(floor) if watermark < floor && !mutated(Mutation::FloorIsIgnored) => {
+                Stand { offset: floor, replay: Some(watermark) }
+            }
             _ => Stand { offset: watermark, replay: None },
         }
     }

@@ -21,6 +21,8 @@ mod nodes;
 mod outputs;
 mod rows;
 mod settings;
+#[cfg(feature = "simulation")]
+pub mod sim;
 pub mod status;
 mod stop;
 mod summary;

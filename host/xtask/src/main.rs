@@ -22,7 +22,10 @@ Usage: cargo xtask TASK [ARGUMENTS]
   guests         Build all WebAssembly components: into plugins-example/*/plugins/ and target/guests/.
   broker         Start a Kafka to try things with, print its address, and keep it until Ctrl-C.
   bench [ARGS]   Run the benches. ARGS: `tracker`, `crossing`, `kafka`, or none for all; what follows `--` goes to them.
-  soak [ARGS]    Hurt host, broker and cluster under load, at full scale. ARGS go to the soak program (`--help` lists them).
+  sim [ARGS]     Run the deterministic simulation over many seeds, or repeat one with its history: `sim --seed 7`.
+                 ARGS go to the simulation (`--help` lists them).
+  soak [ARGS]    A million seeds of the simulation; then host, broker and cluster hurt under load, at full scale. ARGS go
+                 to the soak program (`--help` lists them).
   orders         Write plugins-example/orders/orders.jsonl anew.
 
 Examples:
@@ -61,6 +64,7 @@ fn run(task: &str, arguments: &[String]) -> Result<ExitCode> {
         "guests" => none(task, arguments, tasks::guests),
         "broker" => none(task, arguments, tasks::broker),
         "bench" => tasks::bench(arguments),
+        "sim" => tasks::sim(arguments),
         "soak" => tasks::soak(arguments),
         "orders" => none(task, arguments, tasks::orders),
         other => {

@@ -14,7 +14,7 @@ use xtask::phases::Phases;
 use xtask::programs::{cargo, run};
 use xtask::root;
 
-pub use bench::{bench, soak};
+pub use bench::{bench, sim, soak};
 pub use demo::demo;
 pub use orders::orders;
 pub use test::test;

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use loom_delivery::Backoff;
+use loom_delivery::{Backoff, Mutation, mutated};
 use loom_plugin::{Breaker, Cause, Permit};
 use loom_types::{ErrorKind, Moment, PartitionId};
 
@@ -108,7 +108,7 @@ impl Flow {
         let now = self.shared.now;
         let node = self.plugin_node(id);
         let is_open = node.breaker.is_open();
-        if is_open || !node.lanes.is_empty() {
+        if (is_open || !node.lanes.is_empty()) && !mutated(Mutation::WaitingIsOvertaken) {
             let (waiting, free) = rows.partition(|_, token| is_open || node.lanes.holds(token.partition()));
             for row in waiting.into_rows(0) {
                 node.lanes.open(row.partition(), now, retry_backoff()).rows.push_back(Late::Again(row));
@@ -199,7 +199,7 @@ impl Flow {
                         _ => (yes, &mut passed),
                     };
                     let place = if changed.is_some() { position as u32 } else { row.id };
-                    if lanes.holds(partition) {
+                    if lanes.holds(partition) && !mutated(Mutation::AnsweredOvertake) {
                         let row = Row { batch: after.clone(), id: place, ..row };
                         lanes.open(partition, now, retry_backoff()).rows.push_back(Late::Done { row, to });
                     } else {
@@ -280,6 +280,9 @@ impl Flow {
             }
         }
         if !rows.is_empty() {
+            if mutated(Mutation::LaneIsTurned) {
+                rows.make_contiguous().reverse();
+            }
             let now = self.shared.now;
             self.plugin_node(id).lanes.open(partition, now, retry_backoff()).rows.extend(rows);
         }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use loom_delivery::Token;
+use loom_delivery::{Mutation, Token, mutated};
 use loom_flow::plan::Unrouted;
 use loom_types::{Batch, Ending, ErrorKind};
 
@@ -78,7 +78,7 @@ impl Flow {
     fn route(&mut self, id: NodeId, kind: ErrorKind, failed: Vec<FailedRow>) {
         let route = self.nodes[id.0].errors[kind.index()];
         match route {
-            Some(route) if failed[0].row.route.is_none() => {
+            Some(route) if failed[0].row.route.is_none() && !mutated(Mutation::RouteIsForgotten) => {
                 let node = &self.nodes[id.0];
                 let plugin = match &node.op {
                     Op::Plugin(plugin) => Some(plugin.name()),

@@ -32,8 +32,14 @@ pub(crate) use call::PluginNode;
 pub(crate) use components::Components;
 pub(crate) use lower::{Refusal, lower};
 pub(crate) use plugins::Plugins;
+#[cfg(feature = "simulation")]
+pub(crate) use plugins::{Label, RowAnswers, RowCalls, SinkStart, WaitingRole};
+#[cfg(feature = "simulation")]
+pub(crate) use sink::SinkCalls;
 pub(crate) use sink_node::SinkNode;
 pub(crate) use waiting::WaitingNode;
+#[cfg(feature = "simulation")]
+pub(crate) use waiting::{Answered, Fault as CallFault, RowAnswer, WaitingCalls};
 
 /// Index into the lowered nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use loom_delivery::{Mutation, mutated};
 use loom_kafka::{Budget, KafkaError, Kind, Notice};
 use loom_types::PartitionId;
 
@@ -125,7 +126,10 @@ impl Worker {
     /// A start that was chosen for the group is committed before the first record: else a crash would choose again.
     fn may_start(&mut self, index: usize) -> bool {
         let partition = &mut self.partitions[index];
-        if partition.commit_first && self.commits.acknowledged(PartitionId(index as u32)).is_some() {
+        if partition.commit_first
+            && (self.commits.acknowledged(PartitionId(index as u32)).is_some()
+                || mutated(Mutation::StartIsNotCommitted))
+        {
             partition.commit_first = false;
         }
         !partition.commit_first

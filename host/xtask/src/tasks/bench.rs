@@ -1,4 +1,5 @@
-//! `cargo xtask bench` and `cargo xtask soak`: what takes long and is no part of CI.
+//! `cargo xtask bench`, `cargo xtask sim` and `cargo xtask soak`: what takes long, or is asked for by hand, and is no part
+//! of CI. (The simulation's first ten thousand seeds are: they are one of the tests of `loom-runtime`.)
 
 use std::process::ExitCode;
 
@@ -43,10 +44,34 @@ pub fn bench(arguments: &[String]) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs the soak program on the optimised host.
+/// Seeds of the simulation in a soak.
+const SOAK_SEEDS: &str = "1000000";
+
+/// Runs the simulation. It is built as tests are, with every assertion, and needs neither guests nor a Kafka.
+pub fn sim(arguments: &[String]) -> Result<ExitCode> {
+    simulate(false, arguments)
+}
+
+fn simulate(optimised: bool, arguments: &[String]) -> Result<ExitCode> {
+    let root = root();
+    let mut command = cargo(&root);
+    command.arg("run");
+    if optimised {
+        command.arg("--release");
+    }
+    command.args(["--locked", "--package", "loom-runtime", "--example", "sim", "--target-dir"]);
+    run(command.arg(root.join("target")).arg("--").args(arguments))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs the simulation at length, and the soak program on the optimised host.
 pub fn soak(arguments: &[String]) -> Result<ExitCode> {
     let root = root();
-    let mut phases = Phases::new(3);
+    let mut phases = Phases::new(4);
+    phases.run("The simulation, a million seeds", || {
+        let seeds = ["--seeds", SOAK_SEEDS].map(str::to_owned);
+        simulate(true, &seeds)
+    })?;
     phases.run("The guests", || ensure_target().and_then(|()| build(Which::All)))?;
     phases.run("loom-host, optimised", build_host)?;
     phases.run("Soak", || {

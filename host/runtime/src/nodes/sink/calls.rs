@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use loom_delivery::{Mutation, mutated};
 use loom_plugin::{CallFailure, Cause, Verdict};
 use loom_types::Moment;
 
@@ -80,7 +81,10 @@ impl Sink {
                 Ok(())
             }
             Err(failure) => {
-                let back = self.take_back(&handles);
+                let mut back = self.take_back(&handles);
+                if mutated(Mutation::FailedWriteCounts) {
+                    events.extend(back.drain(..).map(|open| SinkEvent::Completed(open.row)));
+                }
                 if lost {
                     let others = self.lose_instance();
                     if !others.is_empty() {
@@ -111,6 +115,8 @@ impl Sink {
                 self.unflushed = Unflushed::default();
                 if self.table.is_empty() {
                     self.recycle_if_worn(lost);
+                } else if mutated(Mutation::FlushCompletes) {
+                    events.extend(self.table.drain().map(|open| SinkEvent::Completed(open.row)));
                 } else {
                     let left = self.lose_instance();
                     self.left_open(left, events);

@@ -21,7 +21,7 @@ mod waiting;
 
 use std::collections::VecDeque;
 
-use loom_delivery::{Backoff, TokenTable};
+use loom_delivery::{Backoff, Mutation, TokenTable, mutated};
 use loom_flow::plan::FlushBounds;
 use loom_plugin::{CallFailure, Cause, Verdict};
 use loom_types::{Batch, Moment, PartitionId};
@@ -183,6 +183,9 @@ impl Sink {
 
     /// When `progress` has something to do.
     pub(crate) fn next_due(&self) -> Option<Moment> {
+        if self.closed {
+            return None;
+        }
         if let Some(wait) = self.wait {
             return Some(wait);
         }
@@ -250,6 +253,9 @@ impl Sink {
         let result = self.calls.as_mut().map_or(Ok(()), |calls| calls.close());
         self.collect(Moment::START, events);
         self.abandon_waiting();
+        if mutated(Mutation::CloseCompletes) {
+            events.extend(self.table.drain().map(|open| SinkEvent::Completed(open.row)));
+        }
         self.table.drain().for_each(|open| open.row.token.give_up());
         self.calls = None;
         result
@@ -288,7 +294,7 @@ impl Sink {
         while chunk.len() < room
             && let Some(row) = rows.front()
         {
-            let waits = self.lanes.holds(row.partition());
+            let waits = self.lanes.holds(row.partition()) && !mutated(Mutation::ParkedIsOvertaken);
             if !waits
                 && !chunk.is_empty()
                 && (bytes + row.bytes() > self.bounds.write_bytes || !alike(&chunk[0], row))

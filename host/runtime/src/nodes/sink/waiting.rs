@@ -1,11 +1,12 @@
 //! Rows that wait at a sink: to be written again, for time that it asked for, and what becomes of them at a stop.
 
 use loom_delivery::Backoff;
-use loom_types::Moment;
+use loom_types::{Moment, RecordOffset};
 
 use super::{Open, Sink, SinkEvent};
 use crate::late::Late;
 use crate::nodes::call::retries_used_up;
+use crate::rows::Row;
 use crate::rows::Row;
 use crate::status::Release;
 
@@ -63,7 +64,8 @@ impl Sink {
         self.alone.make_contiguous().sort_by_key(|open| open.order);
     }
 
-    /// Has rows wait, each partition's in order behind the first of them; those whose retries are used up fail.
+    /// Has rows wait, each partition's in its order: a row that the sink had is before those that it was not given yet.
+    /// Those whose retries are used up fail.
     pub(super) fn park(
         &mut self,
         rows: Vec<Open>,
@@ -94,7 +96,10 @@ impl Sink {
                     "the sink asks to be tried again, the partition waits"
                 );
             }
-            self.lanes.open(partition, due, backoff).rows.push_back(Late::Again(open.row));
+            let rows = &mut self.lanes.open(partition, due, backoff).rows;
+            let own = offset(&open.row);
+            let place = rows.partition_point(|late| offset(late.row()) <= own);
+            rows.insert(place, Late::Again(open.row));
         }
     }
 
@@ -107,4 +112,8 @@ impl Sink {
         );
         self.wait = Some(now + wait);
     }
+}
+
+fn offset(row: &Row) -> RecordOffset {
+    row.batch.source(row.id).offset
 }

@@ -364,3 +364,47 @@ fn a_flush_that_asks_too_often_fails_all_that_the_sink_holds() {
     assert_eq!(flushes, 3);
     bench.all_ended();
 }
+
+#[test]
+fn a_sink_that_is_closed_has_nothing_due_whatever_it_held() {
+    let mut bench =
+        Bench::new(
+            BOUNDS,
+            |call, own, held| {
+                if call == Call::Close { fails(Cause::Fail) } else { good(call, own, held) }
+            },
+        );
+    bench.arrive(&[0, 0]);
+    bench.sink.ask_flush();
+    assert!(bench.sink.next_due().is_some());
+    let mut events = Vec::new();
+    assert!(bench.sink.close(&mut events).is_err());
+    assert!(events.is_empty());
+    assert_eq!(bench.sink.next_due(), None, "a worker that commits last would never sleep");
+}
+
+#[test]
+fn a_row_that_the_sink_gives_back_late_waits_before_rows_that_it_was_not_given() {
+    let mut asked = BTreeSet::new();
+    let mut bench = Bench::new(BOUNDS, move |call, own, held| {
+        let row = if call == Call::Write { (0, 0) } else { (0, 1) };
+        if held.contains(&row) && asked.insert(row) {
+            return Says { verdicts: vec![(row, Cause::Retry)], ..Says::default() };
+        }
+        good(call, own, held)
+    });
+    bench.arrive(&[0, 0, 0]);
+    // The first row waits, so these wait behind it; then the sink gives the second one back too.
+    bench.arrive(&[0, 0]);
+    bench.sink.ask_flush();
+    bench.progress();
+    bench.drain();
+    bench.all_ended();
+    let given: Vec<i64> = bench
+        .calls()
+        .into_iter()
+        .filter(|(call, _)| *call == Call::Write)
+        .flat_map(|(_, own)| own.into_iter().map(|(_, offset)| offset))
+        .collect();
+    assert_eq!(given, [0, 1, 2, 0, 1, 3, 4]);
+}

@@ -1,0 +1,187 @@
+//! Scripted plugins in place of components: steps and predicates that do with each record what its fate says.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use loom_flow::Plan;
+use loom_flow::plan::{OnTrap, PluginId};
+use loom_plugin::{Cause, Interrupt, NodeContext, RowFailure, StartError};
+use loom_types::{Batch, BytesBuilder, Changes};
+
+use super::fates::Verdict;
+use super::flow::mark;
+use super::model::Row;
+use super::sinks::ScriptedSink;
+use super::waits::ScriptedCalls;
+use super::world::{Sim, State};
+use crate::nodes::{Label, Plugins, RowAnswers, RowCalls, SinkCalls, SinkStart, WaitingCalls, WaitingRole};
+
+/// How long a call takes that times out.
+const TIMEOUT: Duration = Duration::from_millis(250);
+
+/// The plan's plugins; their names say what they are: `s0`, `p0`, `k0`.
+pub(super) struct Scripted {
+    pub sim: Arc<Sim>,
+    pub plan: Arc<Plan>,
+}
+
+impl Scripted {
+    fn number(&self, plugin: PluginId) -> usize {
+        self.plan.plugins[plugin.0].name[1..].parse().expect("a letter and a number")
+    }
+
+    fn rows(&self, predicate: bool, plugin: PluginId, interrupt: &Interrupt) -> Box<dyn RowCalls> {
+        let (sim, interrupt) = (self.sim.clone(), interrupt.clone());
+        Box::new(ScriptedRows { sim, predicate, plugin: self.number(plugin), interrupt })
+    }
+}
+
+impl Plugins for Scripted {
+    fn label(&self, plugin: PluginId) -> Label {
+        Label { name: self.plan.plugins[plugin.0].name.clone(), digest: "scripted".into() }
+    }
+
+    fn step(
+        &self,
+        plugin: PluginId,
+        _: NodeContext,
+        _: OnTrap,
+        interrupt: &Interrupt,
+    ) -> Result<Box<dyn RowCalls>, StartError> {
+        Ok(self.rows(false, plugin, interrupt))
+    }
+
+    fn predicate(
+        &self,
+        plugin: PluginId,
+        _: NodeContext,
+        interrupt: &Interrupt,
+    ) -> Result<Box<dyn RowCalls>, StartError> {
+        Ok(self.rows(true, plugin, interrupt))
+    }
+
+    fn waiting(
+        &self,
+        plugin: PluginId,
+        _: NodeContext,
+        role: WaitingRole,
+        calls: usize,
+    ) -> Result<Box<dyn WaitingCalls>, StartError> {
+        Ok(Box::new(ScriptedCalls {
+            sim: self.sim.clone(),
+            predicate: role == WaitingRole::Predicate,
+            plugin: self.number(plugin),
+            most: calls,
+            bell: None,
+            open: BTreeMap::new(),
+        }))
+    }
+
+    fn sink(&self, plugin: PluginId, _: NodeContext) -> Result<SinkStart, StartError> {
+        let (sim, number) = (self.sim.clone(), self.number(plugin));
+        let first = Box::new(ScriptedSink::new(sim.clone(), number));
+        let make = move || -> Result<Box<dyn SinkCalls>, String> {
+            let mut state = sim.lock();
+            let chance = state.sinks[number].start_fails;
+            if state.strikes(chance) {
+                return Err("scripted".to_owned());
+            }
+            drop(state);
+            Ok(Box::new(ScriptedSink::new(sim.clone(), number)))
+        };
+        Ok(SinkStart { first, make: Box::new(make), write_bytes: 200, tracked: true })
+    }
+}
+
+/// A step or predicate at a node.
+struct ScriptedRows {
+    sim: Arc<Sim>,
+    predicate: bool,
+    plugin: usize,
+    interrupt: Interrupt,
+}
+
+/// What a call on this record comes to now.
+pub(super) fn verdict(sim: &Sim, state: &mut State, predicate: bool, plugin: usize, number: u64) -> Verdict {
+    let now = sim.now().0;
+    let fates = state.model.fates();
+    if let Some((from, to)) = fates.manner(predicate, plugin).away
+        && now >= from
+        && now < to
+    {
+        return Verdict::Failure(Cause::Retry);
+    }
+    let retries = fates.retries(predicate, plugin, number);
+    let verdict =
+        if predicate { fates.predicate_verdict(plugin, number) } else { fates.step_verdict(plugin, number) };
+    if retries > 0 {
+        let tried = state.attempts.entry((predicate, plugin, number)).or_default();
+        if *tried < retries {
+            *tried += 1;
+            return Verdict::Failure(Cause::Retry);
+        }
+    }
+    verdict
+}
+
+/// What a step makes of a payload; none where it leaves it as it is.
+pub(super) fn changed(payload: Option<&[u8]>, step: usize) -> Option<Vec<u8>> {
+    let old = payload.filter(|old| old.starts_with(b"{\"n\""))?;
+    let mut text = old[..old.len() - 2].to_vec();
+    text.push(mark(step) as u8);
+    text.extend_from_slice(b"\"}");
+    Some(text)
+}
+
+impl RowCalls for ScriptedRows {
+    fn call(&mut self, batch: &Batch, rows: &[u32], allowance: u32) -> RowAnswers {
+        let mut answered = 0;
+        let (mut payload, mut column_changes) = (BytesBuilder::new(), false);
+        let mut yes = Vec::new();
+        let mut failures = Vec::new();
+        let mut traps = 0;
+        for (position, id) in rows.iter().enumerate() {
+            if answered > 0 && (traps >= allowance.max(1) || self.interrupt.is_set()) {
+                break;
+            }
+            let mut state = self.sim.lock();
+            let row = Row::of_batch(batch, *id);
+            let verdict = verdict(&self.sim, &mut state, self.predicate, self.plugin, row.number);
+            let plugin = self.plugin;
+            let letter = if self.predicate { 'p' } else { 's' };
+            state.tell(self.sim.now(), || {
+                format!("  {letter}{plugin} {} {}: {verdict:?}", row.number, row.label)
+            });
+            answered += 1;
+            traps = match verdict {
+                Verdict::Failure(cause) if cause.is_trap() => traps + 1,
+                _ => 0,
+            };
+            yes.push(verdict == Verdict::Marked);
+            if let Verdict::Failure(cause) = verdict {
+                failures.push(RowFailure { position: position as u32, cause, reason: "scripted".to_owned() });
+                if cause == Cause::Timeout {
+                    self.sim.clock.advance(TIMEOUT);
+                }
+            }
+            let old = batch.payload(*id);
+            match changed(old, self.plugin).filter(|_| verdict == Verdict::Marked) {
+                Some(text) => {
+                    payload.push(Some(&text));
+                    column_changes = true;
+                }
+                None => payload.push(old),
+            }
+        }
+        if self.predicate {
+            yes.resize(rows.len(), false);
+            return RowAnswers { answered, changes: Changes::default(), yes: Some(yes), failures };
+        }
+        for _ in answered..rows.len() {
+            payload.push(None);
+        }
+        let payload = column_changes.then(|| payload.finish());
+        RowAnswers { answered, changes: Changes { payload, ..Changes::default() }, yes: None, failures }
+    }
+}
