@@ -7,7 +7,6 @@ use super::{Open, Sink, SinkEvent};
 use crate::late::Late;
 use crate::nodes::call::retries_used_up;
 use crate::rows::Row;
-use crate::rows::Row;
 use crate::status::Release;
 
 impl Sink {
