@@ -28,7 +28,7 @@ impl RealKafka<'_> {
 
 impl Fixture for RealKafka<'_> {
     fn addresses(&self) -> Vec<String> {
-        vec![self.space.broker().address().to_owned()]
+        vec![self.space.broker().address()]
     }
 
     fn broker(&self, consumer: ConsumerSettings) -> Box<dyn Broker> {

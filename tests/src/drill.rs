@@ -10,7 +10,9 @@
 //!   committed offset appear again.
 
 mod account;
+mod bounded;
 mod broker_kills;
+mod cluster_faults;
 mod dice;
 mod host_kills;
 mod stage;
@@ -18,5 +20,7 @@ mod tail;
 mod writer;
 
 pub use account::{Account, Death, Sighting, account};
+pub use bounded::{CONSTANT, HeldFlow, StuckRecord, StuckReport};
 pub use broker_kills::{BrokerKills, BrokerReport};
+pub use cluster_faults::{ClusterFaults, ClusterReport, Fault};
 pub use host_kills::{HostKills, HostReport};

@@ -4,10 +4,12 @@ mod binary;
 mod child;
 mod folder;
 mod log;
+mod memory;
 mod stopped;
 
 pub use binary::path as binary;
 pub use child::{Ended, Host, Signal};
 pub use folder::Folder;
 pub use log::Line;
+pub use memory::Memory;
 pub use stopped::Stopped;

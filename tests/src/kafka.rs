@@ -1,12 +1,17 @@
 //! Kafka as the tests need it: a broker, names of one's own on it, writing, reading, and a second opinion.
 
+mod access;
 mod broker;
+mod nodes;
 mod read;
+mod secured;
 mod space;
 mod write;
 
-pub use broker::{Broker, shared};
+pub use access::Access;
+pub use broker::{Broker, shared, skip};
 pub use read::{Reader, Row};
+pub use secured::{PASSWORD, Secured, USER};
 pub use space::Space;
 pub use write::{Outcome, Pen, Record};
 

@@ -7,6 +7,7 @@ pub mod drill;
 pub mod guests;
 pub mod host;
 pub mod kafka;
+pub mod tls;
 
 use std::time::Duration;
 

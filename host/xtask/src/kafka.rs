@@ -3,8 +3,10 @@
 //! Java and Maven are all that it needs. The jars lie in the user's cache, by version, outside every target folder.
 
 pub mod jars;
+mod options;
 mod properties;
 mod server;
 mod watchdog;
 
-pub use server::{Kafka, Options, tool};
+pub use options::{Listener, Options, User};
+pub use server::{Kafka, tool};

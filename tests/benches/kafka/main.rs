@@ -157,7 +157,7 @@ fn run(
 fn bare_process(what: &str, broker: &Broker, group: &str, input: &str, output: &str) -> Result<Cost> {
     let start = Instant::now();
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["--bare", what, broker.address(), group, input, output]).stdin(Stdio::null());
+    command.args(["--bare", what, &broker.address(), group, input, output]).stdin(Stdio::null());
     let text = xtask::programs::output(&mut command)?;
     let cpu: f64 = text.trim().parse().with_context(|| format!("the bare loop printed {text:?}"))?;
     Ok(Cost { cpu: Duration::from_secs_f64(cpu), wall: start.elapsed() })
@@ -172,7 +172,7 @@ fn host(
     output: &str,
 ) -> Result<Cost> {
     let name = format!("{step}.yaml");
-    folder.write(&name, flow(broker.address(), group, input, output, &component(step)?))?;
+    folder.write(&name, flow(&broker.address(), group, input, output, &component(step)?))?;
     let cache = folder.join("cache");
     let start = Instant::now();
     let host =

@@ -8,8 +8,7 @@ use super::account::{Account, account};
 use super::dice::Dice;
 use super::stage::Stage;
 use super::tail::Tail;
-use super::writer::Writer;
-use crate::kafka::Broker;
+use crate::kafka::{Access, Broker};
 
 /// How the drill is held.
 #[derive(Clone, Debug)]
@@ -67,9 +66,9 @@ impl BrokerKills {
 
     fn hold_seeded(&self, broker: &Broker, seed: u64, progress: impl Fn(u32)) -> Result<BrokerReport> {
         let mut dice = Dice::new(seed);
-        let stage = Stage::new(broker, self.partitions, self.workers)?;
+        let stage = Stage::new(broker, &Access::plain(broker), self.partitions, self.workers)?;
         let tail = Tail::start(broker, &stage.output)?;
-        let writer = Writer::start(&stage, self.rate)?;
+        let writer = stage.load(self.rate)?;
         let host = stage.start()?;
         tail.await_len(1, &host)?;
         for kill in 1..=self.kills {

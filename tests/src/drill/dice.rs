@@ -23,6 +23,12 @@ impl Dice {
         bound.mul_f64(self.next())
     }
 
+    /// One of them.
+    pub(super) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        let at = (self.next() * of.len() as f64) as usize;
+        of[at.min(of.len() - 1)]
+    }
+
     /// Yes, once in so many.
     pub(super) fn one_in(&mut self, many: u32) -> bool {
         self.next() * f64::from(many) < 1.0

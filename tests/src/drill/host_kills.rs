@@ -8,8 +8,7 @@ use super::account::{Account, Death, account, count};
 use super::dice::Dice;
 use super::stage::Stage;
 use super::tail::Tail;
-use super::writer::Writer;
-use crate::kafka::Broker;
+use crate::kafka::{Access, Broker};
 
 /// A host that is killed while it starts lives at most so long.
 const EARLY: Duration = Duration::from_millis(400);
@@ -78,9 +77,9 @@ impl HostKills {
 
     fn hold_seeded(&self, broker: &Broker, seed: u64, progress: impl Fn(u32)) -> Result<HostReport> {
         let mut dice = Dice::new(seed);
-        let stage = Stage::new(broker, self.partitions, self.workers)?;
+        let stage = Stage::new(broker, &Access::plain(broker), self.partitions, self.workers)?;
         let tail = Tail::start(broker, &stage.output)?;
-        let writer = Writer::start(&stage, self.rate)?;
+        let writer = stage.load(self.rate)?;
 
         let (mut topic_deaths, mut sink_deaths) = (Vec::new(), Vec::new());
         let mut to_first_output = Vec::new();

@@ -7,24 +7,26 @@ use std::time::Duration;
 use anyhow::{Result, bail, ensure};
 
 use super::account::Sighting;
+use super::writer::Writer;
 use crate::guests::component;
 use crate::host::{Folder, Host};
-use crate::kafka::{Broker, Space};
+use crate::kafka::{Access, Broker, Space};
 
 pub(super) struct Stage<'a> {
     pub(super) broker: &'a Broker,
     pub(super) input: String,
     pub(super) output: String,
     pub(super) partitions: u32,
+    pub(super) group: String,
     folder: Folder,
-    group: String,
     workers: u32,
     /// What is on the broker is removed with it.
-    _space: Space<'a>,
+    space: Space<'a>,
 }
 
 impl<'a> Stage<'a> {
-    pub(super) fn new(broker: &'a Broker, partitions: u32, workers: u32) -> Result<Self> {
+    /// The flow comes to the broker as `access` says; the drill itself takes the plain way.
+    pub(super) fn new(broker: &'a Broker, access: &Access, partitions: u32, workers: u32) -> Result<Self> {
         let space = broker.space();
         let count = i32::try_from(partitions)?;
         let (input, output) = (space.topic("in", count)?, space.topic("out", count)?);
@@ -32,8 +34,18 @@ impl<'a> Stage<'a> {
         let folder = Folder::new()?;
         folder.make("kept")?;
         let (step, sink) = (component("nop-column-step")?, component("probe-sink")?);
-        folder.write("flow.yaml", flow(broker.address(), &group, &input, &output, &step, &sink))?;
-        Ok(Self { broker, input, output, partitions, folder, group, workers, _space: space })
+        folder.write("flow.yaml", flow(&access.keys(), &group, &input, &output, &step, &sink))?;
+        Ok(Self { broker, input, output, partitions, group, folder, workers, space })
+    }
+
+    /// What the names of all topics and groups begin with.
+    pub(super) fn prefix(&self) -> String {
+        self.space.name("")
+    }
+
+    /// Starts the load: so many records a second.
+    pub(super) fn load(&self, rate: u32) -> Result<Writer> {
+        Ok(Writer::start(self.broker.pen(&self.input)?, self.partitions, rate))
     }
 
     /// Starts the host on the flow.
@@ -94,19 +106,15 @@ impl<'a> Stage<'a> {
     }
 }
 
-fn flow(brokers: &str, group: &str, input: &str, output: &str, step: &Path, sink: &Path) -> String {
+fn flow(access: &str, group: &str, input: &str, output: &str, step: &Path, sink: &Path) -> String {
     let (step, sink) = (step.display(), sink.display());
     format!(
         r#"
 name: drill
 kafka:
   consumer:
-    brokers: ["{brokers}"]
-    group_id: {group}
-    topics: [{input}]
-    delivery: at_least_once
-    auto_offset_reset: earliest
-  producer: {{ brokers: ["{brokers}"] }}
+    {{ {access}, group_id: {group}, topics: [{input}], delivery: at_least_once, auto_offset_reset: earliest }}
+  producer: {{ {access} }}
 plugins:
   step: {{ component: {step} }}
   keep:

@@ -57,6 +57,36 @@ impl Tail {
         }
     }
 
+    /// How many records of a partition came out.
+    pub(super) fn count(&self, partition: u32) -> usize {
+        self.shared.lock().iter().filter(|seen| seen.sighting.partition == partition).count()
+    }
+
+    /// Waits until every partition that has a mark, an offset, has come to it; None if that takes too long.
+    pub(super) fn await_marks(&self, marks: &[Option<u64>], within: Duration) -> Option<Instant> {
+        let deadline = Instant::now() + within;
+        let mut open = marks.to_vec();
+        let mut seen = self.shared.lock();
+        let mut looked = 0;
+        loop {
+            for Seen { sighting, at } in &seen[looked..] {
+                let mark = &mut open[sighting.partition as usize];
+                if mark.is_some_and(|mark| sighting.offset >= mark) {
+                    *mark = None;
+                    if open.iter().all(Option::is_none) {
+                        return Some(*at);
+                    }
+                }
+            }
+            looked = seen.len();
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.shared.problem.get().is_some() {
+                return None;
+            }
+            (seen, _) = self.shared.grown.wait_timeout(seen, left).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
     /// The first so many records, in the order of each output partition; waits for them.
     pub(super) fn first(&self, count: usize) -> Result<Vec<Sighting>> {
         Ok(self.wait(count)?[..count].iter().map(|seen| seen.sighting).collect())

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 
-use super::stage::Stage;
 use crate::kafka::{Pen, Record};
 
 /// How often records are written; in between the writer rests.
@@ -20,10 +19,8 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Writes so many records a second, to the partitions in turn.
-    pub(super) fn start(stage: &Stage, rate: u32) -> Result<Self> {
+    pub(super) fn start(mut pen: Pen, partitions: u32, rate: u32) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let mut pen = stage.broker.pen(&stage.input)?;
-        let partitions = stage.partitions;
         let a_beat = (u64::from(rate) * BEAT.as_millis() as u64 / 1000).max(1);
         let thread = std::thread::spawn({
             let stop = Arc::clone(&stop);
@@ -39,7 +36,7 @@ impl Writer {
                 Ok(written)
             }
         });
-        Ok(Self { stop, thread })
+        Self { stop, thread }
     }
 
     /// Stops, and returns how many records each partition has, all acknowledged.

@@ -1,5 +1,7 @@
-//! Getting at a broker: the one that all tests of a program share, or one that a test may kill.
+//! Getting at a broker: the one that all tests of a program share, or one that a test may kill. A cluster of several is
+//! used as one broker is; what is done to one of its brokers alone stands in `nodes`.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
@@ -14,13 +16,16 @@ use xtask::kafka::{Kafka, Options, jars, tool};
 use super::space::Space;
 use crate::PATIENCE;
 
-/// A broker, with what tests ask of it.
+/// A broker, or a cluster of several, with what tests ask of it.
 pub struct Broker {
-    address: String,
+    /// The plain addresses, in the order of the brokers' ids.
+    addresses: Vec<String>,
     /// None where the broker is not ours.
-    process: Option<Mutex<Kafka>>,
+    processes: Option<Mutex<Vec<Kafka>>>,
+    /// The ids of those that are paused or down: nobody need ask them.
+    away: Mutex<BTreeSet<i32>>,
     /// Where Kafka's own tools can be run.
-    jars: Option<PathBuf>,
+    pub(super) jars: Option<PathBuf>,
 }
 
 /// The broker that the tests of this program share, or None where no Kafka can be had: the test then returns, and is
@@ -51,13 +56,15 @@ fn can_start() -> bool {
     }
     let advice = jars::advice(&missing);
     assert!(std::env::var("CI").as_deref() != Ok("true"), "{advice}");
-    // libtest names the thread of a test after it.
-    skip(std::thread::current().name().unwrap_or("a test"), &advice);
+    skip(&advice);
     false
 }
 
-/// Says that a test is skipped, where it is seen although the test passes, and where `cargo xtask test` counts it.
-fn skip(name: &str, advice: &str) {
+/// Says that this test is skipped, and why, where it is seen although the test passes, and where `cargo xtask test` counts
+/// it.
+pub fn skip(advice: &str) {
+    // libtest names the thread of a test after it.
+    let name = std::thread::current().name().unwrap_or("a test").to_owned();
     // Written directly: what `eprintln!` prints in a passing test is not shown.
     let _ = writeln!(std::io::stderr(), "skipped: {name}: {advice}");
     if let Some(path) = std::env::var_os("LOOM_SKIPPED_TESTS") {
@@ -70,7 +77,7 @@ impl Broker {
     fn existing(address: String) -> Result<Self> {
         // Kafka's own tools are optional here: the machine may have no Java.
         let jars = jars::missing_programs().is_empty().then(|| jars::ensure(tell)).transpose()?;
-        let broker = Self { address, process: None, jars };
+        let broker = Self { addresses: vec![address], processes: None, away: Mutex::default(), jars };
         broker.wait_until_answering()?;
         Ok(broker)
     }
@@ -84,23 +91,58 @@ impl Broker {
         if can_start() { Self::start_own(&[]).map(Some) } else { Ok(None) }
     }
 
+    /// The same with brokers that are set up as the options say, so many of them.
+    ///
+    /// # Errors
+    /// If they do not start.
+    pub fn own_with(brokers: usize, options: &Options) -> Result<Option<Self>> {
+        if can_start() { Self::start_with(brokers, options).map(Some) } else { Ok(None) }
+    }
+
     /// Starts a broker with further lines of `server.properties`.
     ///
     /// # Errors
     /// If Java is missing, the jars cannot be fetched, or it does not start.
     pub fn start_own(properties: &[(&str, &str)]) -> Result<Self> {
-        let jars = jars::ensure(tell)?;
         let properties =
             properties.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        let kafka = Kafka::start(&jars, &Options { properties })?;
-        let broker = Self { address: kafka.address(), process: Some(Mutex::new(kafka)), jars: Some(jars) };
+        Self::start_with(1, &Options { properties, ..Options::default() })
+    }
+
+    fn start_with(brokers: usize, options: &Options) -> Result<Self> {
+        let jars = jars::ensure(tell)?;
+        let processes = Kafka::cluster(&jars, brokers, options)?;
+        let addresses = processes.iter().map(Kafka::address).collect();
+        let processes = Some(Mutex::new(processes));
+        let broker = Self { addresses, processes, away: Mutex::default(), jars: Some(jars) };
         broker.wait_until_answering()?;
         Ok(broker)
     }
 
-    /// `host:port`.
-    pub fn address(&self) -> &str {
-        &self.address
+    /// `host:port` of the plain listener; of a cluster, those of all brokers with commas between them.
+    pub fn address(&self) -> String {
+        self.addresses.join(",")
+    }
+
+    /// The same for a listener that the options named; one address a broker.
+    ///
+    /// # Errors
+    /// If the broker is not ours, or has no such listener.
+    pub fn listener(&self, name: &str) -> Result<Vec<String>> {
+        let processes = self.processes()?;
+        let address =
+            |kafka: &Kafka| kafka.listener(name).with_context(|| format!("there is no listener {name}"));
+        processes.iter().map(address).collect()
+    }
+
+    /// How many brokers there are.
+    pub fn size(&self) -> usize {
+        self.addresses.len()
+    }
+
+    /// How many copies topics have.
+    pub(super) fn replicas(&self) -> i32 {
+        self.size().min(3) as i32
     }
 
     /// A random prefix for names, which removes what carries it when dropped.
@@ -108,45 +150,70 @@ impl Broker {
         Space::new(self)
     }
 
-    /// `kill -9`; data and address stay.
+    /// `kill -9`, of all brokers; data and addresses stay.
     ///
     /// # Errors
     /// If the broker is not ours, or cannot be killed.
     pub fn kill(&self) -> Result<()> {
-        self.process()?.kill()
+        let mut processes = self.processes()?;
+        self.away().extend(1..=processes.len() as i32);
+        processes.iter_mut().try_for_each(Kafka::kill)
     }
 
-    /// Starts it again after `kill`. Returns when it answers.
+    /// Starts all that are down. Returns when they answer; none may be paused.
     ///
     /// # Errors
     /// If the broker is not ours, or does not start.
     pub fn resume(&self) -> Result<()> {
-        self.process()?.resume()?;
+        {
+            let mut processes = self.processes()?;
+            for kafka in processes.iter_mut() {
+                kafka.has_ended()?;
+                kafka.launch()?;
+            }
+            processes.iter_mut().try_for_each(Kafka::wait_until_ready)?;
+            self.away().clear();
+        }
         self.wait_until_answering()
     }
 
-    /// The broker's process id, for signals.
+    /// The first broker's process id, for signals.
     ///
     /// # Errors
     /// If the broker is not ours, or is down.
     pub fn pid(&self) -> Result<u32> {
-        self.process()?.pid().context("the broker is down")
+        self.processes()?.first().and_then(Kafka::pid).context("the broker is down")
     }
 
-    fn process(&self) -> Result<MutexGuard<'_, Kafka>> {
-        let Some(process) = &self.process else { bail!("the broker at {} is not ours", self.address) };
+    pub(super) fn processes(&self) -> Result<MutexGuard<'_, Vec<Kafka>>> {
+        let Some(processes) = &self.processes else { bail!("the broker at {} is not ours", self.address()) };
         // A test that panicked while it held the lock leaves nothing half done.
-        Ok(process.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+        Ok(processes.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+
+    pub(super) fn away(&self) -> MutexGuard<'_, BTreeSet<i32>> {
+        self.away.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// The addresses of the brokers that may answer.
+    fn awake(&self) -> String {
+        let away = self.away();
+        let awake = (1..).zip(&self.addresses).filter(|(id, _)| !away.contains(id));
+        awake.map(|(_, address)| address.as_str()).collect::<Vec<_>>().join(",")
     }
 
     /// A client configuration with the address and what all clients of the tests have in common.
     pub(super) fn client(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
         config
-            .set("bootstrap.servers", &self.address)
+            .set("bootstrap.servers", self.awake())
             .set("client.id", "loom-tests")
             .set("reconnect.backoff.ms", "20")
             .set("reconnect.backoff.max.ms", "500")
+            // A broker that is paused takes connections and answers nothing; another may have its place meanwhile.
+            .set("socket.timeout.ms", "10000")
+            .set("socket.connection.setup.timeout.ms", "5000")
+            .set("topic.metadata.refresh.interval.ms", "5000")
             // An outage is part of some tests; what the client says of it belongs into nobody's output.
             .set("log_level", "2");
         config
@@ -163,7 +230,7 @@ impl Broker {
                 Err(error) => error.to_string(),
             };
             if start.elapsed() > PATIENCE {
-                bail!("the broker at {} does not answer: {problem}", self.address);
+                bail!("the broker at {} does not answer: {problem}", self.address());
             }
         }
     }
@@ -175,7 +242,8 @@ impl Broker {
     pub fn describe_group(&self, group: &str) -> Result<Vec<GroupRow>> {
         const CLASS: &str = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand";
         let jars = self.jars.as_ref().context("Kafka's tools need Java and Maven")?;
-        let text = tool(jars, CLASS, &["--bootstrap-server", &self.address, "--describe", "--group", group])?;
+        let address = self.address();
+        let text = tool(jars, CLASS, &["--bootstrap-server", &address, "--describe", "--group", group])?;
         let rows = text.lines().filter_map(|line| GroupRow::parse(line, group)).collect::<Vec<_>>();
         if rows.is_empty() {
             bail!("the consumer-group tool knows no offsets of {group}:\n{text}");

@@ -188,7 +188,10 @@ impl Broker {
     pub fn ends(&self, topic: &str) -> Result<BTreeMap<i32, i64>> {
         let consumer: BaseConsumer = self.client().create()?;
         let partitions = partitions(&consumer, topic)?;
-        let end = |partition| Ok((partition, consumer.fetch_watermarks(topic, partition, REQUEST)?.1));
+        let end = |partition| {
+            let (_, end) = retry(|| consumer.fetch_watermarks(topic, partition, REQUEST))?;
+            Ok((partition, end))
+        };
         partitions.into_iter().map(end).collect()
     }
 
@@ -321,14 +324,14 @@ fn committed(consumer: &BaseConsumer, topic: &str) -> Result<BTreeMap<i32, i64>>
 
 fn partitions(consumer: &BaseConsumer, topic: &str) -> Result<Vec<i32>> {
     // All topics are asked for: asking for one would make it, where the broker makes topics by itself.
-    let metadata = consumer.fetch_metadata(None, REQUEST)?;
+    let metadata = retry(|| consumer.fetch_metadata(None, REQUEST))?;
     let found = metadata.topics().iter().find(|found| found.name() == topic);
     let found = found.ok_or_else(|| anyhow!("there is no topic {topic}"))?;
     Ok(found.partitions().iter().map(|partition| partition.id()).collect())
 }
 
-/// Tries again while the coordinator of a group is only being made or loaded.
-fn retry<T>(mut attempt: impl FnMut() -> Result<T, KafkaError>) -> Result<T> {
+/// Tries again while the coordinator of a group is only being made or loaded, or brokers come and go.
+pub(super) fn retry<T>(mut attempt: impl FnMut() -> Result<T, KafkaError>) -> Result<T> {
     let start = Instant::now();
     loop {
         match attempt() {

@@ -61,7 +61,7 @@ impl<'a> Space<'a> {
     /// What the broker answers.
     pub fn topic_with(&self, name: &str, partitions: i32, config: &[(&str, &str)]) -> Result<String> {
         let topic = self.name(name);
-        let new = NewTopic::new(&topic, partitions, TopicReplication::Fixed(1));
+        let new = NewTopic::new(&topic, partitions, TopicReplication::Fixed(self.broker.replicas()));
         let new = config.iter().fold(new, |new, (key, value)| new.set(key, value));
         let answers = wait(self.admin()?.create_topics([&new], &options()))?;
         for answer in answers {
@@ -225,5 +225,16 @@ pub(super) fn is_settling(code: RDKafkaErrorCode) -> bool {
             | Code::BrokerTransportFailure
             | Code::AllBrokersDown
             | Code::RequestTimedOut
+            | Code::DestroyBroker
+            | Code::NodeUpdate
+            | Code::LeaderNotAvailable
+            | Code::NotLeaderForPartition
+            | Code::BrokerNotAvailable
+            | Code::ReplicaNotAvailable
+            | Code::FencedLeaderEpoch
+            | Code::UnknownLeaderEpoch
+            | Code::OffsetNotAvailable
+            | Code::KafkaStorageError
+            | Code::NetworkException
     )
 }

@@ -166,6 +166,38 @@ impl Broker {
         Ok(places)
     }
 
+    /// Writes records into one partition as one batch, packed. Returns when the broker has it.
+    ///
+    /// # Errors
+    /// The first refusal.
+    pub fn write_as_one_batch(
+        &self,
+        topic: &str,
+        compression: &str,
+        records: impl IntoIterator<Item = Record>,
+    ) -> Result<()> {
+        let mut records: Vec<Record> = records.into_iter().collect();
+        let count = records.len().to_string();
+        // It is sent once it is full, and it is full with the last record.
+        let mut pen = self.pen_with(
+            topic,
+            &[
+                ("compression.type", compression),
+                ("batch.num.messages", &count),
+                ("batch.size", "1000000000"),
+                ("message.max.bytes", "1000000000"),
+                ("queue.buffering.max.kbytes", "2000000"),
+                ("linger.ms", "60000"),
+            ],
+        )?;
+        for record in &mut records {
+            record.partition = Some(0);
+            pen.write(record)?;
+        }
+        pen.finish()?;
+        Ok(())
+    }
+
     /// For writing a topic little by little.
     ///
     /// # Errors

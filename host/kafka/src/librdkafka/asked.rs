@@ -7,6 +7,7 @@ use loom_types::{CommitOffset, TopicPartition};
 
 use super::classify::{configuration, error, kind};
 use super::events::Errors;
+use super::hints;
 use super::name;
 use super::raw::{self, Client, Code, List, Operations, Queue};
 use crate::error::{KafkaError, Kind};
@@ -20,12 +21,13 @@ const QUESTION: Duration = Duration::from_secs(2);
 pub(super) struct Asked {
     queue: Queue,
     errors: Mutex<Errors>,
-    brokers: String,
+    brokers: Vec<String>,
+    since: Instant,
 }
 
 impl Asked {
     pub(super) fn new(queue: Queue, brokers: &[String]) -> Asked {
-        Asked { queue, errors: Mutex::new(Errors::new()), brokers: brokers.join(",") }
+        Asked { queue, errors: Mutex::new(Errors::new()), brokers: brokers.to_vec(), since: Instant::now() }
     }
 
     pub(super) fn client(&self) -> &Arc<Client> {
@@ -230,14 +232,20 @@ impl Asked {
         if !matches!(failed.kind, Kind::Transient | Kind::Coordinator) {
             return failed;
         }
+        let asked = format!("{} (brokers {})", failed.message, self.brokers.join(","));
         match errors.cause() {
             Some(cause) => {
-                failed.message = format!("{} (brokers {}): {}", failed.message, self.brokers, cause.message);
+                failed.message = format!("{asked}: {}", cause.message);
                 if cause.kind == Kind::Authentication {
                     (failed.kind, failed.code) = (cause.kind, cause.code);
                 }
             }
-            None => failed.message = format!("{} (brokers {})", failed.message, self.brokers),
+            None => {
+                failed.message = match hints::why_no_answer(&self.brokers, self.since) {
+                    Some(hint) => format!("{asked}: {hint}"),
+                    None => asked,
+                }
+            }
         }
         failed
     }

@@ -44,6 +44,7 @@ pub(super) fn kind(code: Code) -> Kind {
         | E::PreviousInProgress
         | E::QueueFull
         | E::WaitCache
+        | E::DestroyBroker
         | E::NodeUpdate
         | E::UnknownBroker => Kind::Transient,
 

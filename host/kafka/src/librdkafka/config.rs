@@ -113,6 +113,9 @@ pub(super) fn consumer(
     keys.set("fetch.message.max.bytes", prefetch.fetch_partition);
     keys.set("fetch.max.bytes", prefetch.fetch);
     keys.set("fetch.queue.backoff.ms", 10);
+    // Batches are unpacked into buffers that grow threefold up to this bound, and a batch that needs more can never be
+    // read. What is not needed is not touched.
+    keys.set("receive.message.max.bytes", 1_000_000_000);
     // A client has one fetch on its way to a broker: the wait for an empty partition holds back the others' next.
     keys.set("fetch.wait.max.ms", settings.poll_backoff.as_millis().clamp(1, 500));
     keys.apply(&settings.extra)
@@ -166,8 +169,8 @@ impl Keys {
         keys.set("bootstrap.servers", brokers.join(","));
         // Asking for a topic never creates it; a producer's default would.
         keys.set("allow.auto.create.topics", false);
-        // Brokers close idle connections; that is no news.
-        keys.set("log.connection.close", false);
+        // For the hints in the lines about them; others are no news, since brokers close idle connections.
+        keys.set("log.connection.close", true);
         keys.set("reconnect.backoff.max.ms", 2000);
         if let Some(protocol) = &credentials.protocol {
             keys.set("security.protocol", protocol);

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::classify::kind;
+use super::hints;
 use super::log::Limiter;
 use super::raw::{Client, Code, Event, EventKind, Queue};
 use crate::error::{KafkaError, Kind};
@@ -48,7 +49,7 @@ impl Errors {
             Some((cause, why)) if event.is_fatal() => {
                 KafkaError { kind: Kind::Fatal, code: cause.name(), message: why }
             }
-            _ => KafkaError { kind: kind(code), code: code.name(), message: event.text().into_owned() },
+            _ => told(code, event.text().into_owned()),
         };
         let now = Instant::now();
         let whole = code == ALL_BROKERS_DOWN;
@@ -72,7 +73,57 @@ impl Errors {
     }
 }
 
+/// An error in the client's words. A handshake that the other side just leaves is no verdict on certificates: brokers do that
+/// while they start or end, and listeners that do not speak TLS.
+fn told(code: Code, text: String) -> KafkaError {
+    if code == SSL && text.contains("unexpected eof") {
+        let message = format!(
+            "{text}: the connection was closed in the middle of the TLS handshake. Does the listener speak TLS \
+             (security.protocol)?"
+        );
+        return KafkaError { kind: Kind::Transient, code: code.name(), message };
+    }
+    if text.contains("certificate verify failed")
+        && let Some(why) = hints::why_not_trusted(&text)
+    {
+        let message = format!("{text}: the broker's certificate is not accepted, {why}");
+        return KafkaError { kind: Kind::Authentication, code: code.name(), message };
+    }
+    // Where the other side checks certificates after the handshake, its verdict comes as a connection that broke.
+    let kind =
+        if ALERTS.iter().any(|alert| text.contains(alert)) { Kind::Authentication } else { kind(code) };
+    KafkaError { kind, code: code.name(), message: text }
+}
+
+/// What TLS calls it when our certificate is refused.
+const ALERTS: [&str; 5] = [
+    "alert certificate",
+    "alert bad certificate",
+    "alert unknown ca",
+    "alert access denied",
+    "alert unsupported certificate",
+];
+
 /// How long an error may explain others. librdkafka repeats the same one every 30 seconds at most.
 const FRESH: Duration = Duration::from_secs(60);
 
 const ALL_BROKERS_DOWN: Code = Code(-187);
+const SSL: Code = Code(-181);
+
+#[cfg(test)]
+mod tests {
+    use super::{Code, SSL, told};
+    use crate::error::Kind;
+
+    #[test]
+    fn only_a_handshake_that_came_to_a_verdict_is_a_refusal() {
+        let eof =
+            "SSL handshake failed: error:0A000126:SSL routines::unexpected eof while reading (after 3ms)";
+        let left = told(SSL, eof.into());
+        assert_eq!(left.kind, Kind::Transient);
+        assert!(left.message.contains("security.protocol"), "{left}");
+        let refused =
+            told(SSL, "SSL handshake failed: error:0A000086:SSL routines::certificate verify failed".into());
+        assert_eq!(refused.kind, Kind::Authentication);
+    }
+}

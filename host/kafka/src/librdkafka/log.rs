@@ -8,6 +8,8 @@ use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use super::hints;
+
 /// The shortest time between two lines of a kind.
 pub(super) const PAUSE: Duration = Duration::from_secs(5);
 
@@ -50,6 +52,8 @@ const KINDS: usize = 1000;
 /// One line, with the level that syslog gives it. `err` is what librdkafka calls a connection that failed, and that is
 /// waited out here: a warning. What ends a flow is an error, and told by the flow itself.
 pub(super) fn line(level: i32, facility: &str, text: &str) {
+    // A broker may close connections; whoever waits for an answer says so.
+    let level = if hints::closed(facility, text) { 7 } else { level };
     let held = {
         let Ok(mut shared) = LIMITER.lock() else { return };
         let (hasher, limiter) = shared.get_or_insert_with(|| (RandomState::new(), Limiter::new()));

@@ -12,6 +12,7 @@ mod commits;
 mod config;
 mod events;
 mod groups;
+mod hints;
 mod log;
 mod raw;
 mod reader;

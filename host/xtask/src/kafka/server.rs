@@ -1,4 +1,4 @@
-//! One Kafka process: broker and controller in one.
+//! One Kafka process: broker and controller in one, alone or as one of a cluster.
 
 use std::fs::{self, File};
 use std::net::TcpStream;
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use super::options::Options;
 use super::properties::{self, Ports};
 use super::watchdog::Watchdog;
 use crate::programs::output;
@@ -16,18 +17,13 @@ use crate::programs::output;
 /// How long a broker may take until it accepts connections, on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// What a broker may be started with.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Further lines of `server.properties`; they win over ours.
-    pub properties: Vec<(String, String)>,
-}
-
 /// A broker of our own. Dropping it kills the process and removes its data.
 pub struct Kafka {
     jars: PathBuf,
     folder: PathBuf,
     ports: Ports,
+    listeners: Vec<String>,
+    machine: Vec<String>,
     running: Option<Running>,
 }
 
@@ -40,9 +36,15 @@ struct Running {
 impl Kafka {
     /// Starts a broker with empty data on ports that are free. Returns when it accepts connections.
     pub fn start(jars: &Path, options: &Options) -> Result<Self> {
+        Self::cluster(jars, 1, options)?.pop().context("a cluster of one has one broker")
+    }
+
+    /// Starts a cluster of so many brokers, each of which is one of its controllers; their ids are their places from 1.
+    /// Topics are replicated to three of them. Returns when all accept connections.
+    pub fn cluster(jars: &Path, brokers: usize, options: &Options) -> Result<Vec<Self>> {
         let mut attempt = 1;
         loop {
-            match Self::try_start(jars, options) {
+            match Self::try_cluster(jars, brokers, options) {
                 Ok(kafka) => return Ok(kafka),
                 // Another process may have taken a port since it was found free.
                 Err(error) if attempt < 3 && format!("{error:#}").contains("Address already in use") => {
@@ -53,35 +55,86 @@ impl Kafka {
         }
     }
 
-    fn try_start(jars: &Path, options: &Options) -> Result<Self> {
-        let ports = Ports::choose()?;
-        let folder = std::env::temp_dir().join(format!("loom-kafka-{}-{}", std::process::id(), ports.broker));
-        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        // From here on the folder is removed when the value is dropped.
-        let mut kafka = Self { jars: jars.to_owned(), folder, ports, running: None };
-        let settings = properties::server(ports, &kafka.folder.join("data"), &options.properties);
-        fs::write(kafka.settings(), settings)?;
-        fs::write(kafka.folder.join("log4j2.properties"), properties::LOG4J)?;
-        let settings = kafka.settings().display().to_string();
-        let format = ["format", "--standalone", "-t", &properties::cluster_id(), "-c", &settings];
-        tool(&kafka.jars, "kafka.tools.StorageTool", &format)
+    fn try_cluster(jars: &Path, brokers: usize, options: &Options) -> Result<Vec<Self>> {
+        let ports = Ports::choose(brokers, options.listeners.len())?;
+        let mut cluster = Vec::with_capacity(brokers);
+        for (at, own) in ports.iter().enumerate() {
+            let folder =
+                std::env::temp_dir().join(format!("loom-kafka-{}-{}", std::process::id(), own.broker));
+            fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+            // From here on the folder is removed when the value is dropped.
+            let kafka = Self {
+                jars: jars.to_owned(),
+                folder,
+                ports: own.clone(),
+                listeners: options.listeners.iter().map(|listener| listener.name.clone()).collect(),
+                machine: options.machine(brokers),
+                running: None,
+            };
+            let settings = properties::server(at + 1, &ports, &kafka.folder.join("data"), options);
+            fs::write(kafka.settings(), settings)?;
+            fs::write(kafka.folder.join("log4j2.properties"), properties::LOG4J)?;
+            cluster.push(kafka);
+        }
+        let id = properties::cluster_id();
+        std::thread::scope(|scope| {
+            let (id, mut formats) = (&id, Vec::new());
+            for kafka in &cluster {
+                formats.push(scope.spawn(move || kafka.format(id, brokers, options)));
+            }
+            let join = |format: std::thread::ScopedJoinHandle<'_, Result<()>>| {
+                format.join().unwrap_or_else(|_| bail!("a thread panicked"))
+            };
+            formats.into_iter().try_for_each(join)
+        })?;
+        // None is ready before most of the controllers are there.
+        cluster.iter_mut().try_for_each(Self::launch)?;
+        cluster.iter_mut().try_for_each(Self::wait_until_ready)?;
+        Ok(cluster)
+    }
+
+    /// Prepares the data folder.
+    fn format(&self, cluster: &str, brokers: usize, options: &Options) -> Result<()> {
+        let settings = self.settings().display().to_string();
+        let mut arguments = vec!["format", "-t", cluster, "-c", &settings];
+        if brokers == 1 {
+            arguments.push("--standalone");
+        }
+        let scram = options.scram();
+        arguments.extend(scram.iter().map(String::as_str));
+        tool(&self.jars, "kafka.tools.StorageTool", &arguments)
             .context("cannot prepare Kafka's data folder")?;
-        kafka.resume()?;
-        Ok(kafka)
+        Ok(())
     }
 
     fn settings(&self) -> PathBuf {
         self.folder.join("server.properties")
     }
 
-    /// `host:port`, the same for all its life.
+    /// `host:port` of the plain listener, the same for all its life.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.ports.broker)
+    }
+
+    /// `host:port` of one of the options' listeners.
+    pub fn listener(&self, name: &str) -> Option<String> {
+        let at = self.listeners.iter().position(|listener| listener == name)?;
+        Some(format!("127.0.0.1:{}", self.ports.more.get(at)?))
     }
 
     /// The process's id, while it runs.
     pub fn pid(&self) -> Option<u32> {
         self.running.as_ref().map(|running| running.java.id())
+    }
+
+    /// Whether the process has ended without being told to, as one does whose disk is full. It counts as killed then.
+    pub fn has_ended(&mut self) -> Result<bool> {
+        if let Some(running) = &mut self.running
+            && running.java.try_wait()?.is_some()
+        {
+            self.running = None;
+        }
+        Ok(self.running.is_none())
     }
 
     /// `kill -9`; its data stays. Does nothing when it is down.
@@ -99,9 +152,19 @@ impl Kafka {
         if self.running.is_some() {
             return Ok(());
         }
+        self.launch()?;
+        self.wait_until_ready()
+    }
+
+    /// Starts the process again without waiting for it: one of a cluster is not ready before others are there. Does
+    /// nothing while it runs.
+    pub fn launch(&mut self) -> Result<()> {
+        if self.running.is_some() {
+            return Ok(());
+        }
         let log = File::options().create(true).append(true).open(self.log())?;
         let mut java = Command::new("java");
-        java.arg("-Xmx1g")
+        java.args(&self.machine)
             .arg(format!("-Dlog4j2.configurationFile={}", self.folder.join("log4j2.properties").display()))
             .args(["-cp", &class_path(&self.jars), "kafka.Kafka"])
             .arg(self.settings())
@@ -114,10 +177,11 @@ impl Kafka {
         let java = java.spawn().context("cannot start `java`")?;
         let watchdog = Watchdog::over(java.id(), &self.folder)?;
         self.running = Some(Running { _watchdog: watchdog, java });
-        self.wait_until_ready()
+        Ok(())
     }
 
-    fn wait_until_ready(&mut self) -> Result<()> {
+    /// Waits until a process that was launched accepts connections.
+    pub fn wait_until_ready(&mut self) -> Result<()> {
         let start = Instant::now();
         // The listener opens when the broker is registered and has caught up with its metadata.
         while TcpStream::connect(("127.0.0.1", self.ports.broker)).is_err() {

@@ -84,7 +84,7 @@ fn shared_kafka() -> Result<Option<Kafka>> {
 fn report_skipped(file: &std::path::Path) -> Result<()> {
     let Ok(names) = fs::read_to_string(file) else { return Ok(()) };
     fs::remove_file(file).with_context(|| format!("cannot remove {}", file.display()))?;
-    eprintln!("{} tests were skipped, because no Kafka could be had:", names.lines().count());
+    eprintln!("{} tests were skipped, because this machine lacks what they need:", names.lines().count());
     names.lines().for_each(|name| eprintln!("  {name}"));
     Ok(())
 }

@@ -10,7 +10,7 @@ use rdkafka::bindings as c;
 use super::code::{Code, take_error};
 use super::list::List;
 use super::queue::Queue;
-use crate::librdkafka::log;
+use crate::librdkafka::{hints, log};
 
 /// How long the release of a client is waited for: a broker or a name server that does not answer can hold its threads
 /// longer, and a stop has a deadline.
@@ -42,6 +42,8 @@ impl Conf {
             NonNull::new(unsafe { c::rd_kafka_conf_new() }).expect("librdkafka allocates a configuration");
         // SAFETY: the configuration is alive; the callback is static.
         unsafe { c::rd_kafka_conf_set_log_cb(conf.as_ptr(), Some(on_log)) };
+        // SAFETY: as above.
+        unsafe { c::rd_kafka_conf_set_ssl_cert_verify_cb(conf.as_ptr(), Some(on_certificate)) };
         Conf(conf)
     }
 
@@ -249,6 +251,40 @@ fn in_progress() -> Code {
 fn sentence(buffer: &[c_char; TEXT]) -> String {
     // SAFETY: librdkafka terminates what it writes, and the buffer starts zeroed, so that there is a NUL in it.
     unsafe { CStr::from_ptr(buffer.as_ptr()) }.to_string_lossy().into_owned()
+}
+
+/// Called for each certificate of a broker's chain after OpenSSL has judged it; the judgement stays.
+///
+/// # Safety
+/// librdkafka passes a name that ends with NUL, a number, and a buffer of the length that it says.
+unsafe extern "C" fn on_certificate(
+    _: *mut c::rd_kafka_t,
+    broker: *const c_char,
+    _: i32,
+    verdict: *mut c_int,
+    _: c_int,
+    _: *const c_char,
+    _: usize,
+    why: *mut c_char,
+    room: usize,
+    _: *mut std::ffi::c_void,
+) -> c_int {
+    // SAFETY: it points to a number that lives through the call.
+    let verdict = unsafe { *verdict };
+    if verdict == 0 {
+        return 1;
+    }
+    // SAFETY: it is NUL-terminated and lives through the call.
+    let broker = unsafe { CStr::from_ptr(broker) }.to_string_lossy();
+    let text = hints::certificate(&broker, verdict);
+    if !why.is_null() && room > text.len() {
+        // SAFETY: the buffer has room for the text and its end, and is nobody else's now.
+        unsafe {
+            std::ptr::copy_nonoverlapping(text.as_ptr().cast(), why, text.len());
+            *why.add(text.len()) = 0;
+        }
+    }
+    0
 }
 
 /// Called on any of the client's threads.
