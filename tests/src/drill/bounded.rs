@@ -60,7 +60,7 @@ impl HeldFlow {
                 "name: held\nkafka: {{ consumer: {{ {}, group_id: {group}, topics: [{input}], delivery: at_least_once, \
                  auto_offset_reset: earliest }} }}\n\
                  runtime: {{ prefetch: {}MiB, max_outstanding: {{ records: 100000, bytes: {}MiB }}, shutdown_timeout: 5s }}\n\
-                 plugins: {{ k: {{ component: {}, config: {{ complete: never }} }} }}\nprocess: [ {{ into_sink: k }} ]\n",
+                 plugins: {{ k: {{ component: {}, config: {{ fail_writes: 4000000000, fail_with: retry }} }} }}\nprocess: [ {{ into_sink: k }} ]\n",
                 Access::plain(broker).keys(),
                 self.prefetch,
                 Self::OUTSTANDING / MIB,
