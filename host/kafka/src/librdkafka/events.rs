@@ -115,6 +115,8 @@ mod tests {
     use super::{Code, SSL, told};
     use crate::error::Kind;
 
+    const TRANSPORT: Code = Code(-195);
+
     #[test]
     fn only_a_handshake_that_came_to_a_verdict_is_a_refusal() {
         let eof =
@@ -122,6 +124,9 @@ mod tests {
         let left = told(SSL, eof.into());
         assert_eq!(left.kind, Kind::Transient);
         assert!(left.message.contains("security.protocol"), "{left}");
+        let alert = "Receive failed: SSL routines::sslv3 alert certificate expired: SSL alert number 45";
+        assert_eq!(told(TRANSPORT, alert.into()).kind, Kind::Authentication);
+        assert_eq!(told(TRANSPORT, "Receive failed: Disconnected".into()).kind, Kind::Transient);
         let refused =
             told(SSL, "SSL handshake failed: error:0A000086:SSL routines::certificate verify failed".into());
         assert_eq!(refused.kind, Kind::Authentication);
