@@ -67,7 +67,7 @@ impl Fixture for RealKafka<'_> {
     }
 
     fn join_group<'a>(&'a self, group: &str, topic: &str) -> Box<dyn FnOnce() + 'a> {
-        let member = Member::join(self.space.broker().address(), group, topic);
+        let member = Member::join(&self.space.broker().address(), group, topic);
         Box::new(move || drop(member))
     }
 
