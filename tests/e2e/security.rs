@@ -247,11 +247,42 @@ fn a_client_certificate_that_is_replaced_in_time_is_used_or_its_end_is_told() ->
     let ended = host.wait()?;
     ended.expect_status(4)?;
     let log = ended.log_text();
-    println!("{log}");
     ensure!(log.contains("certificate"), "the log does not say why:\n{log}");
     // Whoever starts it again starts it with the new certificate.
     let host = Host::start(folder.path(), ["run", "flow.yaml"])?;
     assert_eq!(reader.take(1)?[0].text(), "with the second");
     host.stop()?.expect_status(0)?;
+    Ok(())
+}
+
+#[test]
+fn a_group_that_may_no_longer_be_used_ends_the_host_after_a_minute_and_the_next_one_goes_on() -> Result<()> {
+    let Some(secured) = secured()? else { return Ok(()) };
+    let space = secured.broker.space();
+    let broker = space.broker();
+    let (input, output, group) = (space.topic("in", 1)?, space.topic("out", 1)?, space.group("g"));
+    secured.allow(&space.name(""))?;
+    let folder = flow(&secured.safely()?, &group, &input, &output)?;
+    let host = Host::start(folder.path(), ["run", "flow.yaml"])?;
+    broker.write(&input, [Record::new("before")])?;
+    broker.await_committed(&group, &input, &[(0, 1)])?;
+
+    secured.deny("Read", "group", &group)?;
+    broker.write(&input, [Record::new("without")])?;
+    let ended = host.wait_within(Duration::from_secs(120));
+    secured.permit("Read", "group", &group)?;
+    let ended = ended?;
+    ended.expect_status(4)?;
+    ended.stopped()?.balances()?;
+    let log = ended.log_text();
+    ensure!(log.contains("GROUP_AUTHORIZATION_FAILED"), "the log does not say why:\n{log}");
+
+    let host = Host::start(folder.path(), ["run", "flow.yaml"])?;
+    broker.write(&input, [Record::new("after")])?;
+    broker.await_committed(&group, &input, &[(0, 3)])?;
+    host.stop()?.expect_status(0)?;
+    // What could not be committed comes again.
+    let texts: Vec<String> = broker.read_all(&output)?.iter().map(|row| row.text()).collect();
+    assert_eq!(texts, ["before", "without", "without", "after"]);
     Ok(())
 }

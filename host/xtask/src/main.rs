@@ -22,7 +22,7 @@ Usage: cargo xtask TASK [ARGUMENTS]
   guests         Build all WebAssembly components: into plugins-example/*/plugins/ and target/guests/.
   broker         Start a Kafka to try things with, print its address, and keep it until Ctrl-C.
   bench [ARGS]   Run the benches. ARGS: `tracker`, `crossing`, `kafka`, or none for all; what follows `--` goes to them.
-  soak [ARGS]    Kill host and broker under load, at full scale. ARGS go to the soak program (`--help` lists them).
+  soak [ARGS]    Hurt host, broker and cluster under load, at full scale. ARGS go to the soak program (`--help` lists them).
   orders         Write plugins-example/orders/orders.jsonl anew.
 
 Examples:
