@@ -201,52 +201,6 @@ fn the_systems_certificates_are_found_and_a_system_without_any_is_told() -> Resu
 }
 
 #[test]
-fn a_client_certificate_that_is_replaced_is_used_when_the_old_one_is_refused() -> Result<()> {
-    const VALID: Duration = Duration::from_secs(12);
-    let Some(secured) = Secured::start(1)? else { return Ok(()) };
-    let broker = &secured.broker;
-    let space = broker.space();
-    let (input, output, group) = (space.topic("in", 1)?, space.topic("out", 1)?, space.group("g"));
-    let (files, issued) = (Folder::new()?, Instant::now());
-    let put = |validity| {
-        let client = secured.client(validity)?;
-        files.write("client.pem", &client.certificate)?;
-        files.write("client.key", &client.key)
-    };
-    put(Validity::For(VALID))?;
-    let path = |name| files.join(name).display().to_string();
-    let access = secured.at("MUTUAL")?.secure("protocol", "SSL").trusting(&secured.authority());
-    let access = access
-        .extra("ssl.certificate.location", &path("client.pem"))
-        .extra("ssl.key.location", &path("client.key"));
-    let folder = flow(&access, &group, &input, &output)?;
-    let host = Host::start(folder.path(), ["run", "flow.yaml"])?;
-    let write = |text: &str| broker.write(&input, [Record::new(text)]);
-    let mut reader = broker.reader(&output)?;
-    write("with the first")?;
-    reader.take(1)?;
-    put(Validity::Now)?;
-    // The first one has to run out: nothing announces that.
-    std::thread::sleep((VALID + Duration::from_secs(1)).saturating_sub(issued.elapsed()));
-    broker.kill()?;
-    broker.resume()?;
-    write("with the second")?;
-
-    // Brokers refuse the old one now, and new clients read the new one.
-    let row = reader.next(Duration::from_secs(30))?;
-    ensure!(
-        row.is_some_and(|row| row.text() == "with the second"),
-        "it does not go on:\n{}",
-        host.log_text()
-    );
-    let ended = host.stop()?;
-    ended.expect_status(0)?;
-    let log = ended.log_text();
-    ensure!(log.contains("certificate"), "the log does not say why it began anew:\n{log}");
-    Ok(())
-}
-
-#[test]
 fn a_group_that_may_no_longer_be_used_ends_the_host_after_a_minute_and_the_next_one_goes_on() -> Result<()> {
     let Some(secured) = secured()? else { return Ok(()) };
     let space = secured.broker.space();

@@ -271,12 +271,7 @@ impl Worker {
         });
         self.source.client_errors(&mut errors);
         for error in errors {
-            if error.kind == Kind::Authentication {
-                // Clients read certificates when they start; a start that is refused, too, ends the run.
-                self.flow.shared.restart(|| format!("a Kafka client is refused: {error}"));
-                continue;
-            }
-            let ends = matches!(error.kind, Kind::Fatal | Kind::Authorization);
+            let ends = matches!(error.kind, Kind::Fatal | Kind::Authentication | Kind::Authorization);
             if ends {
                 tracing::error!(reason = %error, "a Kafka client cannot go on");
                 self.flow.shared.fail(format!("a Kafka client cannot go on: {error}; the flow stops"));
