@@ -131,7 +131,7 @@ impl Asked {
             Err(error) if error.kind == Kind::Transient => return Err(error),
             Err(error) => return Ok(names.iter().map(|_| Err(error.clone())).collect()),
         };
-        let one = |(values, topic): (Result<Vec<Option<String>>, (Code, String)>, &&str)| {
+        let one = |(values, topic): (raw::TopicValues, &&str)| {
             let failed = |kind, code: Code, why: &str| KafkaError {
                 kind,
                 code: code.name(),

@@ -56,7 +56,7 @@ impl KafkaBroker {
     /// question, not here.
     ///
     /// # Errors
-    /// [`Kind::Configuration`] with librdkafka's sentence, where it refuses a key.
+    /// [`crate::Kind::Configuration`] with librdkafka's sentence, where it refuses a key.
     pub fn new(settings: ConsumerSettings) -> Result<KafkaBroker, KafkaError> {
         let role = Role::Consumer { commits: false };
         let client = Client::new(role, config::consumer(&settings, 1, false)?).map_err(configuration)?;

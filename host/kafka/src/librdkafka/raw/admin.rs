@@ -127,15 +127,17 @@ pub(in crate::librdkafka) fn describe_topics(
 /// Values of settings, in the order of the keys that were asked for; none where one is not told.
 pub(in crate::librdkafka) type Values = Vec<Option<String>>;
 
-/// The values of topics' settings, in the order of `keys`, for each topic in the order asked; `broker` as above. The
-/// inner error is the topic's own, with the broker's sentence.
+/// A topic's values, or its own error with the broker's sentence.
+pub(in crate::librdkafka) type TopicValues = Result<Values, (Code, String)>;
+
+/// The values of topics' settings, in the order of `keys`, for each topic in the order asked; `broker` as above.
 pub(in crate::librdkafka) fn topic_configs(
     client: &Arc<Client>,
     names: &[Name],
     keys: &[&str],
     broker: Option<i32>,
     timeout: Duration,
-) -> Result<Vec<Result<Values, (Code, String)>>, Code> {
+) -> Result<Vec<TopicValues>, Code> {
     let options = Options::new(client, c::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS, timeout)?;
     options.at(broker)?;
     let kind = c::rd_kafka_ResourceType_t::RD_KAFKA_RESOURCE_TOPIC;

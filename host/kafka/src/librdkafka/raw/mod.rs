@@ -23,7 +23,8 @@ mod produce;
 mod queue;
 
 pub(super) use admin::{
-    GroupDescription, Operations, cluster_operations, describe_group, describe_topics, topic_configs,
+    GroupDescription, Operations, TopicValues, cluster_operations, describe_group, describe_topics,
+    topic_configs,
 };
 pub(super) use client::{Client, Conf, Role};
 pub(super) use code::Code;
