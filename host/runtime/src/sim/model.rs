@@ -67,6 +67,8 @@ pub(super) struct Model {
     /// The same by output, where nothing may be overtaken.
     outputs: HashMap<(usize, usize, i32), i64>,
     prompt: bool,
+    /// Outputs that refused rows in this run: what came back is sent again, in no order that is promised.
+    disordered: BTreeSet<usize>,
     /// Rows that a sink asked to be given again, by terminal and source partition: their offsets.
     waiting: HashMap<(usize, usize), BTreeSet<i64>>,
     /// The process stops: what waits is given up.
@@ -164,6 +166,7 @@ impl Model {
             terminals: HashMap::new(),
             outputs: HashMap::new(),
             prompt,
+            disordered: BTreeSet::new(),
             waiting: HashMap::new(),
             stopping: false,
             replays: false,
@@ -243,6 +246,7 @@ impl Model {
     pub(super) fn begins(&mut self) {
         self.terminals.clear();
         self.waiting.clear();
+        self.disordered.clear();
         self.stopping = false;
         self.outputs.clear();
     }
@@ -381,7 +385,7 @@ impl Model {
         if leaf.done > 1 {
             return self.breaks(|| format!("output {output} got {row:?} twice in one run"));
         }
-        if leaf.error {
+        if leaf.error || self.disordered.contains(&output) {
             return;
         }
         let terminal = leaf.terminal;
@@ -405,6 +409,7 @@ impl Model {
 
     /// An output refuses a row for good.
     pub(super) fn refused(&mut self, output: usize, row: &Row) {
+        self.disordered.insert(output);
         self.fails(Place::Topic(output), row, ErrorKind::Delivery);
     }
 

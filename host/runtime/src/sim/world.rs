@@ -83,15 +83,15 @@ impl Sim {
 
     /// Shows the model what was written since.
     pub(super) fn look(&self, state: &mut State) {
-        let written = std::mem::take(&mut *self.written.lock().unwrap_or_else(PoisonError::into_inner));
-        for (output, partition, row) in written {
-            state.tell(self.now(), || format!("out{output}/{partition} got {} {}", row.number, row.label));
-            state.model.written(output, partition, &row);
-        }
         for (output, row) in std::mem::take(&mut *self.refused.lock().unwrap_or_else(PoisonError::into_inner))
         {
             state.tell(self.now(), || format!("out{output} refuses {} {}", row.number, row.label));
             state.model.refused(output, &row);
+        }
+        let written = std::mem::take(&mut *self.written.lock().unwrap_or_else(PoisonError::into_inner));
+        for (output, partition, row) in written {
+            state.tell(self.now(), || format!("out{output}/{partition} got {} {}", row.number, row.label));
+            state.model.written(output, partition, &row);
         }
     }
 
