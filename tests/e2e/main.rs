@@ -2,6 +2,7 @@
 //!
 //! A test that needs a broker asks for it with `kafka::shared()` and returns where there is none.
 
+mod admin;
 mod cluster;
 mod conformance;
 mod drills;

@@ -9,6 +9,7 @@ use crate::admin::Address;
 use crate::show::why::PartitionName;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use loom_runtime::StartFrom;
+use loom_runtime::offsets::MoveTo;
 
 /// More workers than this are a typing mistake, not a machine.
 const MAX_WORKERS: i64 = 1024;
@@ -73,6 +74,25 @@ Examples:
   loom-host why orders.in/0 orders.in/1 --flow orders
   loom-host why orders.in/3 --url http://10.0.0.7:7878 --format json";
 
+const OFFSETS_HELP: &str = "\
+What the group has at the broker, whether a flow runs or not: the committed offset, the partition's beginning and end, the \
+lag, and who wrote the offset.
+
+Examples:
+  loom-host offsets flow.yaml
+  loom-host offsets flow.yaml --format json | jq '.partitions[].lag'
+  loom-host offsets reset flow.yaml --to beginning --dry-run";
+
+const RESET_HELP: &str = "\
+Moves the group's committed offsets, so that the flow goes on there at its next start. It is refused while a host holds \
+the group's lease, or another consumer is in the group.
+
+Examples:
+  loom-host offsets reset flow.yaml --to beginning --dry-run
+  loom-host offsets reset flow.yaml --to end --yes
+  loom-host offsets reset flow.yaml --to 1204 --topic orders.in --partition 3 --yes
+  loom-host offsets reset flow.yaml --to 2026-03-01T12:00:00Z --yes";
+
 const CHECK_HELP: &str = "\
 Prints every problem at once, with its place and what to do. Status 0 when there are none, or warnings only; 1 otherwise.
 
@@ -112,6 +132,9 @@ pub enum Verb {
     /// Say all that is wrong with a flow
     #[command(after_help = CHECK_HELP)]
     Check(CheckArgs),
+    /// Show what the group has committed, from the broker, or move it
+    #[command(after_help = OFFSETS_HELP)]
+    Offsets(OffsetsArgs),
     /// Show how a running flow stands
     #[command(after_help = STATUS_HELP)]
     Status(StatusArgs),
@@ -189,6 +212,53 @@ pub struct DevArgs {
     /// Let the run be looked at, as `run` does: an address with a port, a port alone, or `off`
     #[arg(long, value_name = "ADDR|off", value_parser = Address::parse, default_value = "off")]
     pub admin: Address,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    disable_help_subcommand = true
+)]
+pub struct OffsetsArgs {
+    /// The flow
+    #[arg(value_name = "FLOW", required = true)]
+    pub flow: Option<PathBuf>,
+    /// How to print them
+    #[arg(long, value_enum, default_value_t = Format::Human)]
+    pub format: Format,
+    #[command(subcommand)]
+    pub verb: Option<OffsetsVerb>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum OffsetsVerb {
+    /// Move the group's committed offsets
+    #[command(after_help = RESET_HELP)]
+    Reset(ResetArgs),
+}
+
+#[derive(Args, Debug)]
+pub struct ResetArgs {
+    /// The flow
+    #[arg(value_name = "FLOW")]
+    pub flow: PathBuf,
+    /// Where to: `beginning`, `end`, an offset, a time, or how long ago
+    #[arg(long, value_name = "PLACE", value_parser = crate::offsets::move_to, allow_hyphen_values = true)]
+    pub to: MoveTo,
+    /// This topic only [default: all of the flow's]
+    #[arg(long, value_name = "TOPIC")]
+    pub topic: Option<String>,
+    /// This partition only
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(i32).range(0..))]
+    pub partition: Option<i32>,
+    /// Show what would be moved, and move nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Move without asking
+    #[arg(long, conflicts_with = "dry_run")]
+    pub yes: bool,
 }
 
 #[derive(Args, Debug)]

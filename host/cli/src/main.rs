@@ -13,6 +13,7 @@ mod from;
 mod hidden;
 mod inspect;
 mod logs;
+mod offsets;
 mod panics;
 mod report;
 mod run;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Verb::Run(args) => run::run(&args),
         Verb::Dev(args) => dev::dev(&args),
         Verb::Check(args) => check::check(&args),
+        Verb::Offsets(args) => offsets::offsets(&args),
         Verb::Status(args) => show::status::status(&args),
         Verb::Why(args) => show::why::why(&args),
         Verb::Plugin { verb: PluginVerb::Inspect(args) } => inspect::inspect(&args),

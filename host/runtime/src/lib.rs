@@ -28,7 +28,7 @@ mod stop;
 mod summary;
 mod worker;
 
-pub use assembly::{Assembled, assemble};
+pub use assembly::{Assembled, assemble, offsets};
 pub use clock::{Clock, SystemClock};
 pub use failure::{AssemblyError, Failure, Status};
 pub use identity::Identity;

@@ -24,6 +24,8 @@ mod lease;
 mod logs;
 #[path = "flows/modes.rs"]
 mod modes;
+#[path = "flows/offsets.rs"]
+mod offsets;
 #[path = "flows/outputs.rs"]
 mod outputs;
 #[path = "flows/outside.rs"]

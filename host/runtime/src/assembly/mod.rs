@@ -8,6 +8,7 @@
 
 mod bounds;
 mod crew;
+pub mod offsets;
 mod ownership;
 mod plugins;
 mod positions;

@@ -76,7 +76,11 @@ fn run_of(seen: Option<&Seen>) -> Option<RunId> {
 }
 
 /// A group with live members refuses commits that are not its members'.
-fn no_members(group: &str, broker: &dyn Broker, patience: &mut Patience) -> Result<(), AssemblyError> {
+pub(super) fn no_members(
+    group: &str,
+    broker: &dyn Broker,
+    patience: &mut Patience,
+) -> Result<(), AssemblyError> {
     let what = format!("asking who is in group {group}");
     let members = patience.ask(&what, |timeout| match broker.members(timeout) {
         // Without the right to look, the commits will tell.

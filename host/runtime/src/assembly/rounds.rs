@@ -67,6 +67,9 @@ impl Assembled {
                 reason = &*reason,
                 "the flow begins anew from the committed offsets, as after a crash"
             );
+            if let Some(board) = &options.board {
+                board.restarting();
+            }
             let clock = Box::new(SystemClock::since(Instant::now()));
             let plugins: &dyn crate::nodes::Plugins = &**components;
             match assemble_with(plan.clone(), broker.clone(), plugins, options.clone(), &stop, clock) {
