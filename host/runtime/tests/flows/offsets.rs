@@ -8,11 +8,11 @@ use loom_flow::Plan;
 use loom_kafka::memory::{MemoryBroker, Record};
 use loom_kafka::{Broker, Member};
 use loom_runtime::offsets::{self, Move, MoveTo};
-use loom_runtime::{AssemblyError, Status, Stop, consumer_settings};
+use loom_runtime::{AssemblyError, Identity, Options, Status, Stop, consumer_settings};
 use loom_types::CommitOffset;
 
 use crate::harness::{
-    committed_at, flow, in0, payloads, place, plan, produce, set_committed, start, wide_broker,
+    committed_at, flow, in0, payloads, place, plan, produce, set_committed, start, start_with, wide_broker,
 };
 
 const QUICK: &str = "runtime: { lease_interval: 50ms }\nprocess: [ { into_topic: out } ]\n";
@@ -108,7 +108,10 @@ fn offsets_are_moved_and_the_next_start_goes_on_there() {
 fn while_a_host_holds_the_lease_or_others_are_in_the_group_nothing_may_be_moved() {
     let broker = wide_broker(1, &["out"]);
     let group = Group::of(&broker);
-    let running = start(&flow("", QUICK), &broker);
+    // Of another machine: an owner of this very process would count as one that has ended.
+    let identity =
+        Identity { host: "elsewhere".to_owned(), place: "other".to_owned(), ..Identity::of_this_process() };
+    let running = start_with(&flow("", QUICK), &broker, Options { identity, ..Options::default() });
     running.until("the lease is held", |view| view.committed("g.owner", &in0()).is_some());
     let refused = group.unowned().unwrap_err();
     assert_eq!(refused.status, Status::Runtime);
