@@ -228,6 +228,9 @@ pub(super) fn is_settling(code: RDKafkaErrorCode) -> bool {
             | Code::DestroyBroker
             | Code::NodeUpdate
             | Code::LeaderNotAvailable
+            // A broker that comes back knows the newest topics a little later than the others.
+            | Code::UnknownPartition
+            | Code::UnknownTopicOrPartition
             | Code::NotLeaderForPartition
             | Code::BrokerNotAvailable
             | Code::ReplicaNotAvailable
