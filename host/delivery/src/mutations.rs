@@ -28,8 +28,6 @@ pub enum Mutation {
     NoLastCommit,
     /// Start: a start that was chosen is not committed.
     StartIsNotCommitted,
-    /// Retry: rows go past those of their partition that wait.
-    WaitingIsOvertaken,
     /// Retry: rows that were answered go past one that is tried again.
     AnsweredOvertake,
     /// Retry: what is left of a lane waits in the wrong order.
@@ -46,15 +44,13 @@ pub enum Mutation {
     FlushCompletes,
     /// Sinks: rows of a write that failed count as done.
     FailedWriteCounts,
-    /// Sinks: rows that a sink had open when it was closed count as done.
-    CloseCompletes,
     /// Sinks: rows go past those of their partition that wait to be written again.
     ParkedIsOvertaken,
 }
 
 impl Mutation {
     /// Every one.
-    pub const ALL: [Mutation; 22] = [
+    pub const ALL: [Mutation; 20] = [
         Mutation::AnyShareResolves,
         Mutation::OldestIsPassed,
         Mutation::GapsAreWaitedFor,
@@ -66,7 +62,6 @@ impl Mutation {
         Mutation::FailedCommitIsTheLast,
         Mutation::NoLastCommit,
         Mutation::StartIsNotCommitted,
-        Mutation::WaitingIsOvertaken,
         Mutation::AnsweredOvertake,
         Mutation::LaneIsTurned,
         Mutation::RouteIsForgotten,
@@ -75,7 +70,6 @@ impl Mutation {
         Mutation::OrderIsNotRestored,
         Mutation::FlushCompletes,
         Mutation::FailedWriteCounts,
-        Mutation::CloseCompletes,
         Mutation::ParkedIsOvertaken,
     ];
 }

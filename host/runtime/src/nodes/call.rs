@@ -108,7 +108,7 @@ impl Flow {
         let now = self.shared.now;
         let node = self.plugin_node(id);
         let is_open = node.breaker.is_open();
-        if (is_open || !node.lanes.is_empty()) && !mutated(Mutation::WaitingIsOvertaken) {
+        if is_open || !node.lanes.is_empty() {
             let (waiting, free) = rows.partition(|_, token| is_open || node.lanes.holds(token.partition()));
             for row in waiting.into_rows(0) {
                 node.lanes.open(row.partition(), now, retry_backoff()).rows.push_back(Late::Again(row));
