@@ -7,7 +7,7 @@
 //!   live owner's, and the newcomer stops; one that does not is taken. It writes nothing meanwhile, since its mark would
 //!   stop the owner;
 //! - who takes over writes at once and at each beat, and commits nothing for two intervals;
-//! - of two newcomers that took the same entry the lower run id stays.
+//! - of two newcomers that took the same entry the lower run id stays, unless the other never gets to read its entry.
 //!
 //! Of two that write, the one whose entry is read by the other stays, so that not both stop.
 
@@ -21,6 +21,10 @@ use crate::mark::RunId;
 
 /// How many intervals a newcomer watches, and for how long a fresh owner counts as a newcomer.
 const INTERVALS: u8 = 2;
+
+/// How often in a row a newcomer that should stay reads another's entry before it goes: the other never reads its own,
+/// since they beat in step.
+const UNSEEN: u8 = 4;
 
 /// The entry as it lies at the broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,11 +133,11 @@ impl Lease {
                     Some(other) => Step::Stop(Stop::Live(other.clone())),
                 }
             }
-            State::Claiming { before, left } => match live {
+            State::Claiming { before, left, unseen } => match live {
                 // The own entry.
                 None if run_of(seen.as_ref()) == Some(self.me.run) => {
                     self.state = if left > 1 {
-                        State::Claiming { before, left: left - 1 }
+                        State::Claiming { before, left: left - 1, unseen: 0 }
                     } else {
                         self.held = false;
                         State::Holding
@@ -153,7 +157,7 @@ impl Lease {
                 }
                 // What was there before, or nothing: the own entry was lost.
                 _ => {
-                    self.state = State::Claiming { before, left };
+                    self.state = State::Claiming { before, left, unseen };
                     self.write(beat)
                 }
             },
@@ -178,7 +182,7 @@ impl Lease {
     }
 
     fn claim(&mut self, beat: i64, before: Option<Seen>) -> Step {
-        self.state = State::Claiming { before, left: INTERVALS };
+        self.state = State::Claiming { before, left: INTERVALS, unseen: 0 };
         self.write(beat)
     }
 

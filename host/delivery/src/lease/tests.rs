@@ -101,6 +101,19 @@ fn a_first_entry_that_was_lost_is_written_again_and_the_old_one_is_nobody_s() {
     }
 }
 
+/// Each reads before either writes, and the higher run id writes last: it never reads the other's entry.
+#[test]
+fn of_two_newcomers_that_beat_in_step_one_goes() {
+    let mut entry = Some(Seen { beat: 3, holder: Some(holder(99)) });
+    let mut hosts = [Host::new(11, true), Host::new(17, true)];
+    for _ in 0..8 {
+        for reads in [true, false] {
+            hosts.iter_mut().for_each(|host| host.half_a_beat(&mut entry, reads));
+        }
+    }
+    assert_eq!(hosts.map(|host| host.stopped), [true, false]);
+}
+
 /// A host's beat has two halves that others may come between.
 struct Host {
     lease: Lease,

@@ -114,8 +114,8 @@ pub(super) fn consumer(
     keys.set("fetch.max.bytes", prefetch.fetch);
     keys.set("fetch.queue.backoff.ms", 10);
     // Batches are unpacked into buffers that grow threefold up to this bound, and a batch that needs more can never be
-    // read. What is not needed is not touched.
-    keys.set("receive.message.max.bytes", 1_000_000_000);
+    // read. What is not needed is not touched. librdkafka refuses less than a fetch and its frame.
+    keys.set("receive.message.max.bytes", (prefetch.fetch + 512).max(1_000_000_000));
     // A client has one fetch on its way to a broker: the wait for an empty partition holds back the others' next.
     keys.set("fetch.wait.max.ms", settings.poll_backoff.as_millis().clamp(1, 500));
     keys.apply(&settings.extra)

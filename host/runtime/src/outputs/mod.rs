@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loom_delivery::{Accounts, Token};
+use loom_delivery::{Accounts, Mutation, Token, mutated};
 use loom_flow::plan::{OutputId, OutputPlan};
 use loom_kafka::{Ack, KafkaError, OutputIndex, OutputInfo, TopicSink};
 use loom_types::{Batch, Ending, ErrorKind, Moment, PartitionId};
@@ -119,7 +119,7 @@ impl Outputs {
             writers[queue_of[route.output.0]] += 1;
         }
         for (queue, writers) in queues.iter_mut().zip(writers) {
-            queue.shared = writers > 1;
+            queue.shared = writers > 1 && !mutated(Mutation::OrderIsNotRestored);
         }
         Outputs {
             table,
@@ -186,6 +186,12 @@ impl Outputs {
             let queue = &mut self.queues[self.queue_of[route.output.0]];
             match queue.answered(now, random, index, token, ack, &self.table) {
                 Answer::Written(token) => accounts.redeem(token, route.ending),
+                Answer::Unknown(token) if mutated(Mutation::UnknownCounts) => {
+                    accounts.redeem(token, route.ending);
+                }
+                Answer::Refused(row) if mutated(Mutation::RefusedCounts) => {
+                    accounts.redeem(row.token, route.ending);
+                }
                 Answer::Unknown(token) => news.unknown.push((token, queue.topic().clone())),
                 Answer::Refused(row) => news.refused.push(told(&self.table, row)),
                 Answer::Kept => {}
