@@ -63,10 +63,11 @@ enum State {
         left: u8,
     },
     /// The own entry was written, and read back less than [`INTERVALS`] times. `before`: the entry that was taken; it is
-    /// read again where the own one was lost.
+    /// read again where the own one was lost. `unseen`: how often in a row another's entry was read since.
     Claiming {
         before: Option<Seen>,
         left: u8,
+        unseen: u8,
     },
     Holding,
     Over,
