@@ -148,12 +148,13 @@ impl Lease {
                 Some(other) if seen != before => {
                     // The owner's last beat may have crossed the first one of who takes over.
                     let over = run_of(before.as_ref()) == Some(other.run);
-                    if !(over && self.me.take_over) && (over || !self.stays_before(other)) {
+                    let goes = !(over && self.me.take_over) && (over || !self.stays_before(other));
+                    if goes || unseen + 1 >= UNSEEN {
                         let stop =
                             if other.take_over && !self.me.take_over { Stop::Deposed } else { Stop::Live };
                         return Step::Stop(stop(other.clone()));
                     }
-                    self.state = State::Claiming { before, left };
+                    self.state = State::Claiming { before, left, unseen: unseen + 1 };
                     self.write(beat)
                 }
                 // What was there before, or nothing: the own entry was lost.
