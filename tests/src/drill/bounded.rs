@@ -14,7 +14,7 @@ use crate::kafka::{Access, Broker, Record};
 const MIB: u64 = 1 << 20;
 
 /// What a host may need beside `runtime.prefetch` and `runtime.max_outstanding`: itself, its clients, compiled plugins.
-pub const CONSTANT: u64 = 96 * MIB;
+pub const CONSTANT: u64 = 160 * MIB;
 
 /// Many partitions hold far more than may be read ahead, and nothing flows.
 #[derive(Clone, Debug)]

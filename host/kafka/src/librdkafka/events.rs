@@ -73,8 +73,8 @@ impl Errors {
     }
 }
 
-/// An error in the client's words. A handshake that the other side just leaves is no verdict on certificates: brokers do that
-/// while they start or end, and listeners that do not speak TLS.
+/// An error in the client's words. A handshake that the other side just leaves is no verdict on certificates or passwords:
+/// brokers do that while they start or end, and listeners that do not speak TLS.
 fn told(code: Code, text: String) -> KafkaError {
     if code == SSL && text.contains("unexpected eof") {
         let message = format!(
@@ -82,6 +82,9 @@ fn told(code: Code, text: String) -> KafkaError {
              (security.protocol)?"
         );
         return KafkaError { kind: Kind::Transient, code: code.name(), message };
+    }
+    if code == AUTHENTICATION && text.contains("handshake failed: Local: ") {
+        return KafkaError { kind: Kind::Transient, code: code.name(), message: text };
     }
     if text.contains("certificate verify failed")
         && let Some(why) = hints::why_not_trusted(&text)
@@ -109,10 +112,11 @@ const FRESH: Duration = Duration::from_secs(60);
 
 const ALL_BROKERS_DOWN: Code = Code(-187);
 const SSL: Code = Code(-181);
+const AUTHENTICATION: Code = Code(-169);
 
 #[cfg(test)]
 mod tests {
-    use super::{Code, SSL, told};
+    use super::{AUTHENTICATION, Code, SSL, told};
     use crate::error::Kind;
 
     const TRANSPORT: Code = Code(-195);
@@ -130,5 +134,11 @@ mod tests {
         let refused =
             told(SSL, "SSL handshake failed: error:0A000086:SSL routines::certificate verify failed".into());
         assert_eq!(refused.kind, Kind::Authentication);
+        let broke = "SASL SCRAM-SHA-512 mechanism handshake failed: Local: Broker transport failure: broker's \
+                     supported mechanisms: (n/a) (after 0ms in state DOWN)";
+        assert_eq!(told(AUTHENTICATION, broke.into()).kind, Kind::Transient);
+        let unknown = "SASL PLAIN mechanism handshake failed: Broker: Unsupported SASL mechanism: broker's \
+                       supported mechanisms: SCRAM-SHA-512";
+        assert_eq!(told(AUTHENTICATION, unknown.into()).kind, Kind::Authentication);
     }
 }
