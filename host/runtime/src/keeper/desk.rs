@@ -36,13 +36,10 @@ impl Gate {
         }
     }
 
-    /// Once shut it stays so.
+    /// Once shut it stays so. Only the keeper sets it, so nothing comes between.
     pub fn set(&self, commits: Commits) {
-        self.0.fetch_max(if commits == Commits::Shut { 2 } else { 0 }, Ordering::AcqRel);
-        let open = u8::from(commits == Commits::Held);
-        // Only the keeper sets it, so nothing comes between.
         if self.get() != Commits::Shut {
-            self.0.store(open, Ordering::Release);
+            self.0.store(commits as u8, Ordering::Release);
         }
     }
 }

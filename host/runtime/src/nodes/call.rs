@@ -4,15 +4,16 @@
 //! traps on every row. Both hold them in lanes, in order; what is held is in flight, its partition is not polled.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use loom_delivery::{Backoff, Mutation, mutated};
-use loom_plugin::{Breaker, Cause, Permit};
+use loom_plugin::{Breaker, Cause, Permit, RowFailure};
 use loom_types::{ErrorKind, Moment, PartitionId};
 
 use super::plugins::{Label, RowAnswers, RowCalls};
 use super::{Flow, NodeId, Op, Target};
 use crate::late::{Lane, Lanes, Late, retry_backoff};
-use crate::rows::{FailedRow, Row, RowSet, join};
+use crate::rows::{FailedRow, Row, RowSet};
 
 /// A step or predicate component at a node.
 pub(crate) struct PluginNode {
@@ -66,19 +67,44 @@ impl PluginNode {
             Permit::Probe | Permit::Wait { .. } => u32::MAX,
         };
         let answers = self.calls.call(&rows.batch, &rows.ids, allowance);
-        let was_open = self.breaker.is_open();
-        let is_open = self.breaker.record(answers.answered as u32, &answers.failures, now);
-        if is_open && !was_open {
-            tracing::error!(
-                plugin = &*self.plugin.name,
-                digest = &*self.plugin.digest,
-                "the plugin traps on every row: its node holds them, and probes with one at a time"
-            );
-        } else if was_open && !is_open {
-            tracing::info!(plugin = &*self.plugin.name, "the plugin works again, its node goes on");
-        }
+        record(&mut self.breaker, &self.plugin, answers.answered as u32, &answers.failures, now);
         answers
     }
+}
+
+/// Tells a node's breaker how calls for `answered` rows ended, and people when it opens or closes.
+pub(super) fn record(
+    breaker: &mut Breaker,
+    plugin: &Label,
+    answered: u32,
+    failures: &[RowFailure],
+    now: Moment,
+) {
+    let was_open = breaker.is_open();
+    let is_open = breaker.record(answered, failures, now);
+    if is_open && !was_open {
+        tracing::error!(
+            plugin = &*plugin.name,
+            digest = &*plugin.digest,
+            "the plugin traps on every row: its node holds them, and probes with one at a time"
+        );
+    } else if was_open && !is_open {
+        tracing::info!(plugin = &*plugin.name, "the plugin works again, its node goes on");
+    }
+}
+
+/// Says that a row waits for its next attempt, and its partition with it.
+pub(super) fn log_retry(row: &Row, wait: Duration, reason: &str) {
+    let source = row.batch.source(row.id);
+    tracing::warn!(
+        topic = &**source.topic,
+        partition = source.partition,
+        offset = source.offset.0,
+        attempt = row.attempts,
+        wait_ms = wait.as_millis() as u64,
+        reason,
+        "record is to be tried again, its partition waits"
+    );
 }
 
 /// What a failure of a call is to the record.
@@ -173,16 +199,7 @@ impl Flow {
                     if !lanes.holds(partition) {
                         let wait = backoff.failed(random);
                         due = now + wait;
-                        let source = row.batch.source(row.id);
-                        tracing::warn!(
-                            topic = &**source.topic,
-                            partition = source.partition,
-                            offset = source.offset.0,
-                            attempt,
-                            wait_ms = wait.as_millis() as u64,
-                            reason = &*failure.reason,
-                            "record is to be tried again, its partition waits"
-                        );
+                        log_retry(&row, wait, &failure.reason);
                     }
                     retried += 1;
                     lanes.open(partition, due, backoff).rows.push_back(Late::Again(row));
@@ -249,11 +266,7 @@ impl Flow {
                     {
                         done.push(row);
                     }
-                    let mut sets = Vec::new();
-                    join(done, |set| sets.push(set));
-                    for set in sets {
-                        self.run(to, id, set);
-                    }
+                    self.run_rows(to, id, done);
                 }
                 Late::Again(row) => {
                     if !probe && self.plugin_node(id).breaker.is_open() {

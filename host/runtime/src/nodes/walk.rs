@@ -4,7 +4,7 @@ use loom_delivery::Token;
 use loom_types::{Ending, ErrorKind};
 
 use super::{Flow, NodeId, Op, Shared, Target};
-use crate::rows::{FailedRow, RowSet, ending};
+use crate::rows::{FailedRow, Row, RowSet, ending, join};
 
 impl Flow {
     /// Takes rows from a target on, as far as they go now.
@@ -25,6 +25,11 @@ impl Flow {
             }
             Target::Node(id) => self.at_node(id, rows),
         }
+    }
+
+    /// Takes single rows from a target on: neighbours of one batch and one route go together.
+    pub(super) fn run_rows(&mut self, target: Target, from: NodeId, rows: Vec<Row>) {
+        join(rows, |set| self.run(target, from, set));
     }
 
     /// Where rows wait or are held, with how many.

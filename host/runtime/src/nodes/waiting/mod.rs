@@ -20,11 +20,11 @@ use std::time::Duration;
 use loom_plugin::{Breaker, Cause, Permit, RowFailure};
 use loom_types::{Moment, PartitionId};
 
-use super::call::{kind, retries_used_up};
+use super::call::{kind, log_retry, record, retries_used_up};
 use super::plugins::Label;
 use super::{Flow, NodeId, Op, Target};
 use crate::late::{Leaving, Stand, Window, wait_after};
-use crate::rows::{FailedRow, Row, RowSet, join};
+use crate::rows::{FailedRow, Row, RowSet};
 
 pub(crate) use calls::{Answered, Fault, RowAnswer, WaitingCalls};
 
@@ -228,10 +228,10 @@ impl WaitingNode {
                 if again && parts.retries.is_none_or(|retries| row.attempts <= retries) {
                     let wait = wait_after(row.attempts, random);
                     if window.is_first_again(number) {
-                        told(&row, wait, &reason);
+                        log_retry(&row, wait, &reason);
                     }
                     window.retry(number, row, now + wait);
-                    record(parts, Some(Cause::Retry), now);
+                    record_one(parts, Some(Cause::Retry), now);
                     return Settled::Retried;
                 }
                 if again {
@@ -241,7 +241,7 @@ impl WaitingNode {
                 }
             }
         };
-        record(parts, counted, now);
+        record_one(parts, counted, now);
         window.settle(number, leaving);
         Settled::Leaves
     }
@@ -282,33 +282,10 @@ enum Settled {
     Leaves,
 }
 
-fn told(row: &Row, wait: Duration, reason: &str) {
-    let source = row.batch.source(row.id);
-    tracing::warn!(
-        topic = &**source.topic,
-        partition = source.partition,
-        offset = source.offset.0,
-        attempt = row.attempts,
-        wait_ms = wait.as_millis() as u64,
-        reason,
-        "record is to be tried again, its partition waits"
-    );
-}
-
 /// Tells the breaker how one call ended.
-fn record(parts: &mut Waiting, cause: Option<Cause>, now: Moment) {
-    let was_open = parts.breaker.is_open();
+fn record_one(parts: &mut Waiting, cause: Option<Cause>, now: Moment) {
     let failure = cause.map(|cause| RowFailure { position: 0, cause, reason: String::new() });
-    let is_open = parts.breaker.record(1, failure.as_slice(), now);
-    if is_open && !was_open {
-        tracing::error!(
-            plugin = &*parts.plugin.name,
-            digest = &*parts.plugin.digest,
-            "the plugin traps on every row: its node holds them, and probes with one at a time"
-        );
-    } else if was_open && !is_open {
-        tracing::info!(plugin = &*parts.plugin.name, "the plugin works again, its node goes on");
-    }
+    record(&mut parts.breaker, &parts.plugin, 1, failure.as_slice(), now);
 }
 
 impl Flow {
@@ -355,11 +332,7 @@ impl Flow {
         while let Some((row, to)) = passed.next() {
             let mut same = vec![row];
             same.extend(std::iter::from_fn(|| passed.next_if(|(_, other)| *other == to)).map(|(row, _)| row));
-            let mut sets = Vec::new();
-            join(same, |set| sets.push(set));
-            for set in sets {
-                self.run(to, id, set);
-            }
+            self.run_rows(to, id, same);
         }
     }
 }
