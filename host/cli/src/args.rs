@@ -101,6 +101,11 @@ Examples:
   loom-host check flow.yaml --require-env
   loom-host check flow.yaml --no-plugins --format json | jq '.issues[].code'";
 
+const EXPLAIN_HELP: &str = "\
+Examples:
+  loom-host explain SHAPE_MISMATCH
+  loom-host explain --list";
+
 const PLUGIN_HELP: &str = "\
 Examples:
   loom-host plugin inspect plugins/enrich.wasm";
@@ -132,6 +137,9 @@ pub enum Verb {
     /// Say all that is wrong with a flow
     #[command(after_help = CHECK_HELP)]
     Check(CheckArgs),
+    /// Say what the code of a problem means, with a flow that has it and the flow repaired
+    #[command(after_help = EXPLAIN_HELP)]
+    Explain(ExplainArgs),
     /// Show what the group has committed, from the broker, or move it
     #[command(after_help = OFFSETS_HELP)]
     Offsets(OffsetsArgs),
@@ -307,6 +315,16 @@ pub struct CheckArgs {
     /// How to print the problems
     #[arg(long, value_enum, default_value_t = Format::Human)]
     pub format: Format,
+}
+
+#[derive(Args, Debug)]
+pub struct ExplainArgs {
+    /// Codes, as `check` prints them
+    #[arg(value_name = "CODE", required_unless_present = "list")]
+    pub codes: Vec<String>,
+    /// List every code
+    #[arg(long, conflicts_with = "codes")]
+    pub list: bool,
 }
 
 #[derive(Args, Debug)]

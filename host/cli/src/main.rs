@@ -8,6 +8,7 @@ mod answers;
 mod args;
 mod check;
 mod dev;
+mod explain;
 mod flow_file;
 mod from;
 mod hidden;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Verb::Run(args) => run::run(&args),
         Verb::Dev(args) => dev::dev(&args),
         Verb::Check(args) => check::check(&args),
+        Verb::Explain(args) => explain::explain(&args),
         Verb::Offsets(args) => offsets::offsets(&args),
         Verb::Status(args) => show::status::status(&args),
         Verb::Why(args) => show::why::why(&args),

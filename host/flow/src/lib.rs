@@ -10,6 +10,7 @@
 
 mod ask;
 mod checks;
+mod entry;
 pub mod expr;
 mod interpolate;
 mod issue;
@@ -25,6 +26,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 pub use ask::{ClientKind, ComponentFacts, Components, Environment, KafkaKeys, KeyRefusal, Role};
+pub use entry::{Entry, Raised};
 pub use issue::{Code, Domain, Issue, Severity, Stretch};
 pub use plan::Plan;
 pub use render::{HumanStyle, to_json};

@@ -133,7 +133,7 @@ fn one_error_kind_routed_twice_is_a_duplicate_with_both_places() {
         check(&around_with("[ { into_topic: a } ]", "errors:\n  task: [ drain ]\n  task: [ drain ]\n"));
     assert_eq!(errors(&compiled), ["DUPLICATE_KEY task"]);
     let (first, _) = compiled.issues[0].related.clone().expect("the first place");
-    assert_eq!((first.line, compiled.issues[0].at.line), (12, 13));
+    assert_eq!((first.line, compiled.issues[0].at.line), (16, 17));
 }
 
 #[test]
@@ -351,9 +351,13 @@ fn what_cannot_run_yet_is_refused_at_its_place_and_looked_into() {
         ),
         (
             "[ { batch_step: s }, drain ]",
-            &["NOT_AVAILABLE process[0].batch_step", "PLUGIN_ROLE_MISSING process[0].batch_step"],
+            &[
+                "NOT_AVAILABLE process[0].batch_step",
+                "PLUGIN_ROLE_MISSING process[0].batch_step",
+                "SHAPE_MISMATCH process[0]",
+            ],
         ),
-        ("[ for_each, drain ]", &["NOT_AVAILABLE process[0]"]),
+        ("[ for_each, drain ]", &["NOT_AVAILABLE process[0]", "SHAPE_MISMATCH process[0]"]),
         (
             "[ { router: { branches: { a: [] } } }, drain ]",
             &["NOT_AVAILABLE process[0].router", "FORK_SELECTOR_MISSING process[0].router"],
@@ -441,7 +445,7 @@ fn issues_as_json_have_the_documented_form() {
                 "code": "UNKNOWN_KEY",
                 "message": "a node has no key `stpe`",
                 "file": "flow.yaml",
-                "line": 10,
+                "line": 14,
                 "column": 14,
                 "path": "process[0].stpe",
                 "hint": "did you mean `step`?",

@@ -1,12 +1,13 @@
 //! Goldens: every `diagnostics/NAME.yaml` is compiled, and what `check` would print is held against `NAME.stderr`.
 //!
-//! `BLESS=1 cargo test -p loom-flow` writes the goldens anew; a golden without its flow fails. A first line such as
-//! `# world: mode=run A=1` sets the mode and variables.
+//! These are files with many faults, or none that has a single code; each code by itself is held by its page, see
+//! `codes`. `BLESS=1 cargo test -p loom-flow` writes the goldens anew; a golden without its flow fails. A first line such
+//! as `# world: mode=run A=1` sets the mode and variables.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use loom_flow::{Code, HumanStyle, Mode};
+use loom_flow::{HumanStyle, Mode};
 
 use crate::support::World;
 
@@ -67,18 +68,4 @@ fn every_flow_prints_its_golden() {
     assert!(orphans.is_empty(), "goldens without a flow: {orphans:?}");
     assert!(flows.len() > 10, "the folder of goldens was found");
     assert!(failures.is_empty(), "{}\nto accept: BLESS=1 cargo test -p loom-flow", failures.join("\n"));
-}
-
-#[test]
-fn every_code_has_a_golden() {
-    let goldens: String = names("stderr")
-        .iter()
-        .map(|name| std::fs::read_to_string(folder().join(format!("{name}.stderr"))).expect("a golden"))
-        .collect();
-    let without: Vec<&str> = Code::ALL
-        .iter()
-        .map(|code| code.as_str())
-        .filter(|code| !goldens.contains(&format!("[{code}]")))
-        .collect();
-    assert!(without.is_empty(), "codes without a golden: {without:?}");
 }

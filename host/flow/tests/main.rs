@@ -1,8 +1,10 @@
 //! All integration tests of the flow compiler, as one binary.
 
 mod cases;
+mod codes;
 mod diagnostics;
 mod mutations;
 mod plans;
 mod secrets;
+mod shapes;
 mod support;

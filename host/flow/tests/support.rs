@@ -46,9 +46,13 @@ impl World {
     }
 
     pub fn compile_bytes(&self, bytes: &[u8]) -> Compiled {
+        self.compile_with(bytes, &FileNames)
+    }
+
+    pub fn compile_with(&self, bytes: &[u8], components: &dyn Components) -> Compiled {
         let source =
             SourceFile { name: "flow.yaml".to_owned(), bytes: bytes.to_owned(), dir: "flows".into() };
-        let compiled = compile(&source, self, &FileNames, &Client, self.options);
+        let compiled = compile(&source, self, components, &Client, self.options);
         assert_eq!(
             compiled.plan.is_none(),
             compiled.errors() > 0,
@@ -93,6 +97,10 @@ impl Components for FileNames {
                     facts.roles.insert(Role::Sink);
                     facts.tracked = true;
                 }
+                "expander" => drop(facts.roles.insert(Role::Expand)),
+                "typed" => drop(facts.roles.insert(Role::TypedExpander)),
+                "batcher" => drop(facts.roles.insert(Role::BatchStep)),
+                "gatherer" => drop(facts.roles.insert(Role::BatchExpand)),
                 "untracked" => drop(facts.roles.insert(Role::Sink)),
                 "broken" => return Err(format!("`{}` is not a WebAssembly component", path.display())),
                 "foreign" => {
@@ -106,6 +114,33 @@ impl Components for FileNames {
 
     fn is_foreign(&self, path: &Path) -> bool {
         path.ends_with("foreign.wasm")
+    }
+}
+
+/// The components of the codes' examples, by what they are for.
+pub struct ExamplePlugins;
+
+impl Components for ExamplePlugins {
+    fn facts(&self, path: &Path) -> Result<ComponentFacts, String> {
+        let role = match path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default() {
+            "enrich" => Role::Step,
+            "split" => Role::Expand,
+            "score" => Role::BatchStep,
+            "summary" => Role::BatchExpand,
+            "vip" => Role::Predicate,
+            "lines" => Role::TypedExpander,
+            "warehouse" | "printer" => Role::Sink,
+            "notes" => return Err(format!("`{}` is text, not a WebAssembly component", path.display())),
+            "enrich-of-track-9" => {
+                return Err("it exports `loom:plugin/step` of track 9; this host has track 0.1".to_owned());
+            }
+            other => panic!("the examples know no plugin `{other}`"),
+        };
+        Ok(ComponentFacts { roles: BTreeSet::from([role]), tracked: path.ends_with("warehouse.wasm") })
+    }
+
+    fn is_foreign(&self, path: &Path) -> bool {
+        path.ends_with("enrich-of-track-9.wasm")
     }
 }
 
@@ -128,24 +163,44 @@ impl KafkaKeys for Client {
     }
 }
 
-/// A flow around a process, in at least once, with plugins for every role.
+/// A flow around a process, in at least once, with those plugins that it names, of: `s` a step, `p` a predicate, `k` a
+/// sink, `u` an untracked one, `x` an expander, `t` a typed one, `b` a batch step, `bx` a batch expander.
 pub fn around(process: &str) -> String {
     around_with(process, "")
 }
 
 /// As [`around`], with more at the top level.
 pub fn around_with(process: &str, more: &str) -> String {
+    let named = |name: &str| {
+        let words = |text: &str| {
+            text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|word| word == name)
+        };
+        words(process) || words(more)
+    };
+    let plugins: String = [
+        ("s", "step"),
+        ("p", "predicate"),
+        ("k", "sink"),
+        ("u", "untracked"),
+        ("x", "expander"),
+        ("t", "typed"),
+        ("b", "batcher"),
+        ("bx", "gatherer"),
+    ]
+    .iter()
+    // A line each, so that places do not depend on what is used.
+    .map(|(name, file)| match named(name) {
+        true => format!("  {name}: {{ component: {file}.wasm }}\n"),
+        false => format!("  # {name}\n"),
+    })
+    .collect();
     format!(
         "name: test
 kafka:
   consumer: {{ brokers: [localhost:9092], group_id: g, topics: [in], delivery: at_least_once }}
   producer: {{ brokers: [localhost:9092] }}
 plugins:
-  s: {{ component: step.wasm }}
-  p: {{ component: predicate.wasm }}
-  k: {{ component: sink.wasm }}
-  u: {{ component: untracked.wasm }}
-process: {process}
+{plugins}process: {process}
 {more}
 "
     )

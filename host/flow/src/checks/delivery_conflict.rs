@@ -2,9 +2,33 @@
 //! they disagree, either could be the one that was meant.
 
 use super::Checks;
-use crate::issue::Code;
+use crate::entry::{Entry, Raised, flow};
+use crate::issue::{Code, Severity};
 use crate::plan::Delivery;
 use crate::report::Problem;
+
+pub(crate) const ENTRY: Entry = Entry {
+    title: "`delivery` and `enable_auto_commit` contradict each other",
+    severity: Severity::Error,
+    meaning: "Both say when offsets are committed. `enable_auto_commit: false` stands for `at_least_once`, `true` \
+              for `at_most_once`; where `delivery` says the other, either could be the one that was meant. It is \
+              looked for in every consumer of the file.",
+    why: "One of the two loses records at a crash, and the other does not. The compiler does not guess which \
+              was meant.",
+    fails: "\
+name: orders
+kafka:
+  consumer:
+    brokers: [\"kafka:9092\"]
+    group_id: orders
+    topics: [orders.in]
+    delivery: at_least_once
+    enable_auto_commit: true
+process: [ drain ]
+",
+    repaired: flow!("process: [ drain ]\n"),
+    raised: Raised::ByCheck,
+};
 
 pub(super) fn check(checks: &mut Checks<'_>) {
     let consumers = checks.flow.kafka.iter().flat_map(|kafka| &kafka.consumers);

@@ -1,31 +1,55 @@
-//! The rules that compare one part of a flow with another, one rule a file.
+//! The rules that compare one part of a flow with another: one code, one file, with the rule, its message and what is
+//! documented of it.
 //!
 //! Every rule goes over the list of all places (`spec::processes`) and adds to the report; none depends on another
-//! having passed. What one part alone gets wrong (a type, a number, an expression) was reported when it was read.
+//! having passed. What one part alone gets wrong (a type, a number, an expression) was reported when it was read; the
+//! documentation of those codes is under `read`.
 
-mod components;
-mod consumers;
-mod delivery_conflict;
-mod error_kinds;
-mod errors_ignored;
-mod extra_keys;
-mod fork_unmatched;
+pub(crate) mod at_start;
+pub(crate) mod broadcast_not_last;
+pub(crate) mod delivery_conflict;
+pub(crate) mod delivery_unset;
+pub(crate) mod duplicate_branch;
+pub(crate) mod error_kind_unrouted;
+pub(crate) mod errors_ignored;
+pub(crate) mod explode_without_router;
+pub(crate) mod fork_branch_no_terminal;
+pub(crate) mod fork_not_last;
+pub(crate) mod fork_unmatched_unrouted;
+pub(crate) mod group_id_unstable;
+pub(crate) mod kafka_config_invalid;
+pub(crate) mod missing_terminal_output;
+pub(crate) mod node_unreachable;
 mod ordered_idle;
-mod outputs;
-mod plugin_unknown;
-mod positions;
-mod sink_untracked;
-mod terminals;
+mod own_dead_letter;
+pub(crate) mod plugin_incompatible;
+pub(crate) mod plugin_load_failed;
+pub(crate) mod plugin_role_missing;
+pub(crate) mod plugin_unknown;
+pub(crate) mod plugin_unused;
+pub(crate) mod read;
+pub(crate) mod router_branch_fanout_unsupported;
+pub(crate) mod router_branch_shape_divergence;
+pub(crate) mod router_branch_unsafe_node;
+pub(crate) mod shape_mismatch;
+mod shapes;
+pub(crate) mod sink_untracked;
+pub(crate) mod terminal_not_last;
+pub(crate) mod topic_loop;
+pub(crate) mod unterminated_branch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::CompileOptions;
 use crate::ask::{ComponentFacts, Components, KafkaKeys};
 use crate::interpolate::Secrets;
 use crate::plan::Delivery;
-use crate::report::Report;
-use crate::spec::{FlowSpec, PluginSpec, Seated, nodes, plugin_refs, processes};
+use crate::report::{Place, Report};
+use crate::spec::{
+    ComponentSpec, FlowSpec, Kind, NodeSpec, PluginSpec, ProcessSpec, Seat, Seated, nodes, plugin_refs,
+    processes,
+};
 
 /// What a rule sees.
 pub(crate) struct Checks<'a> {
@@ -71,18 +95,34 @@ pub(crate) fn check(
     let facts = if options.plugins { ask(flow, &processes, components) } else { BTreeMap::new() };
     let delivery = flow.consumer().map(|consumer| consumer.delivery());
     let mut checks = Checks { flow, processes, report, outside, delivery, facts };
-    consumers::check(&mut checks);
+    kafka_config_invalid::check(&mut checks, keys);
     delivery_conflict::check(&mut checks);
-    extra_keys::check(&mut checks, keys);
-    outputs::check(&mut checks);
-    positions::check(&mut checks);
-    terminals::check(&mut checks);
-    fork_unmatched::check(&mut checks);
+    delivery_unset::check(&mut checks);
+    group_id_unstable::check(&mut checks);
+    topic_loop::check(&mut checks);
+    own_dead_letter::check(&mut checks);
+    terminal_not_last::check(&mut checks);
+    fork_not_last::check(&mut checks);
+    broadcast_not_last::check(&mut checks);
+    missing_terminal_output::check(&mut checks);
+    fork_branch_no_terminal::check(&mut checks);
+    unterminated_branch::check(&mut checks);
+    fork_unmatched_unrouted::check(&mut checks);
+    node_unreachable::check(&mut checks);
+    duplicate_branch::check(&mut checks);
+    shape_mismatch::check(&mut checks);
+    explode_without_router::check(&mut checks);
+    router_branch_fanout_unsupported::check(&mut checks);
+    router_branch_unsafe_node::check(&mut checks);
+    router_branch_shape_divergence::check(&mut checks);
     ordered_idle::check(&mut checks);
     plugin_unknown::check(&mut checks);
-    components::check(&mut checks);
+    plugin_unused::check(&mut checks);
+    plugin_load_failed::check(&mut checks);
+    plugin_incompatible::check(&mut checks);
+    plugin_role_missing::check(&mut checks);
     sink_untracked::check(&mut checks);
-    error_kinds::check(&mut checks);
+    error_kind_unrouted::check(&mut checks);
     errors_ignored::check(&mut checks);
 }
 
@@ -106,4 +146,52 @@ fn ask(
         }
     }
     facts
+}
+
+/// What to do with a process that ends without a terminal.
+const END_IT: &str = "end it with `into_topic`, `into_sink` or `drain`";
+
+/// The nodes of some kinds that another node follows, each with that one.
+fn followed<'f>(processes: &[Seated<'f>], of: impl Fn(&Kind) -> bool) -> Vec<(&'f NodeSpec, &'f NodeSpec)> {
+    let pairs = processes.iter().flat_map(|seated| {
+        let nodes = &seated.process.nodes;
+        nodes.iter().zip(nodes.iter().skip(1))
+    });
+    pairs.filter(|(node, _)| of(&node.kind)).collect()
+}
+
+/// The processes in some seats that end without a terminal, each with the place of its last node under its own path. A
+/// node that was not understood may have been a terminal.
+fn open_ends(processes: &[Seated<'_>], of: impl Fn(Seat) -> bool) -> Vec<Place> {
+    let ends = |process: &ProcessSpec| {
+        process.nodes.iter().any(|node| node.kind.is_terminal() || matches!(node.kind, Kind::Unknown))
+    };
+    let open = processes.iter().filter(|seated| of(seated.seat) && !ends(seated.process));
+    open.map(|seated| {
+        let process = seated.process;
+        let last = process.nodes.last().map_or(&process.place, |node| &node.place);
+        Place { span: last.span, path: process.place.path.clone() }
+    })
+    .collect()
+}
+
+/// The used plugins whose components cannot be used, each once: those made for another host, or all others.
+fn unusable<'f>(checks: &Checks<'f>, foreign: bool) -> Vec<(&'f PluginSpec, &'f ComponentSpec, String)> {
+    let mut seen = BTreeSet::new();
+    let mut found = Vec::new();
+    for (node, _) in nodes(&checks.processes) {
+        for (text, _) in plugin_refs(node) {
+            let Some(plugin) = checks.plugin(&text.value).filter(|plugin| seen.insert(plugin.name.as_str()))
+            else {
+                continue;
+            };
+            let Some(component) = &plugin.component else { continue };
+            if let Some(Err(unknown)) = checks.facts.get(&component.path)
+                && unknown.foreign == foreign
+            {
+                found.push((plugin, component, checks.outside.redact(&unknown.why)));
+            }
+        }
+    }
+    found
 }

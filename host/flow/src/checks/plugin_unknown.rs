@@ -1,9 +1,39 @@
 //! `PLUGIN_UNKNOWN`: a node names a plugin that `plugins` does not have.
 
 use super::Checks;
-use crate::issue::Code;
+use crate::entry::{Entry, Raised, flow};
+use crate::issue::{Code, Severity};
 use crate::report::Problem;
 use crate::spec::{nearest, nodes, plugin_refs};
+
+pub(crate) const ENTRY: Entry = Entry {
+    title: "A node names a plugin that `plugins` does not have",
+    severity: Severity::Error,
+    meaning: "Every place that takes a plugin (a `step`, `{ plugin: NAME }` in a condition, `into_sink`, …) takes \
+              a name of the section `plugins`, not a file.",
+    why: "The name in `plugins` is where a component gets its configuration, limits and grants.",
+    fails: flow!(
+        "\
+plugins:
+  enrich: { component: plugins/enrich.wasm }
+process:
+  - step: enrihc
+  - into_topic: orders.rich
+errors: { default: [ { into_topic: orders.failed } ] }
+"
+    ),
+    repaired: flow!(
+        "\
+plugins:
+  enrich: { component: plugins/enrich.wasm }
+process:
+  - step: enrich
+  - into_topic: orders.rich
+errors: { default: [ { into_topic: orders.failed } ] }
+"
+    ),
+    raised: Raised::ByCheck,
+};
 
 pub(super) fn check(checks: &mut Checks<'_>) {
     let names: Vec<&str> = checks.flow.plugins.iter().map(|plugin| plugin.name.as_str()).collect();

@@ -4,10 +4,40 @@
 
 use super::Checks;
 use crate::ask::Role;
-use crate::issue::Code;
+use crate::entry::{Entry, Raised, flow};
+use crate::issue::{Code, Severity};
 use crate::plan::Delivery;
 use crate::report::Problem;
 use crate::spec::{Kind, nodes};
+
+pub(crate) const ENTRY: Entry = Entry {
+    title: "A sink under `at_least_once` cannot say what it has written",
+    severity: Severity::Error,
+    meaning: "A sink completes each record after its durable write, through the tracker that its export \
+              `bind-commit-tracker` is given. This component has no such export. It is named once for each place \
+              where the sink stands, with the file.",
+    why: "An offset would be committed when the sink was called, not when its write was durable, and a crash \
+              in between would lose the record. Under `at_most_once` such a sink may run.",
+    fails: flow!(
+        "\
+plugins:
+  printer: { component: plugins/printer.wasm }
+process:
+  - into_sink: printer
+errors: { default: [ { into_topic: orders.failed } ] }
+"
+    ),
+    repaired: flow!(
+        "\
+plugins:
+  warehouse: { component: plugins/warehouse.wasm }
+process:
+  - into_sink: warehouse
+errors: { default: [ { into_topic: orders.failed } ] }
+"
+    ),
+    raised: Raised::ByCheck,
+};
 
 pub(super) fn check(checks: &mut Checks<'_>) {
     if checks.delivery != Some(Delivery::AtLeastOnce) {

@@ -74,15 +74,21 @@ fn repair(text: &Text, error_line: u32, last_line: u32, report: &mut Report) -> 
 
 fn report_syntax(text: &Text, error: &saphyr_parser::ScanError, report: &mut Report) {
     let start = build::convert(saphyr_parser::Span::empty(*error.marker())).start;
-    let line = text.line(start.line);
-    let tab = line.trim_start_matches([' ', '-']).starts_with('\t');
-    let hint = if tab {
-        Some("indent with spaces; YAML does not allow tabs there".to_owned())
-    } else if line.contains("${") {
-        Some("inside `{ … }` and `[ … ]` a reference needs quotes: `\"${NAME}\"`".to_owned())
-    } else {
-        None
-    };
+    // A tab is often met while the text before it is still being read.
+    let tab = [start.line, start.line + 1].into_iter().find_map(|line| {
+        let indent = text.line(line).chars().take_while(|c| c.is_whitespace()).position(|c| c == '\t')?;
+        Some(Pos { line, col: u32::try_from(indent).unwrap_or(u32::MAX) })
+    });
+    if let Some(tab) = tab {
+        let problem = Problem::error(Code::FileInvalid, "this is not YAML: a tab stands in the indentation")
+            .hint("indent with spaces; YAML does not allow tabs there");
+        report.push_at(Span { start: tab, end: Pos { col: tab.col + 1, ..tab } }, "", problem);
+        return;
+    }
+    let hint = text
+        .line(start.line)
+        .contains("${")
+        .then(|| "inside `{ … }` and `[ … ]` a reference needs quotes: `\"${NAME}\"`".to_owned());
     let problem =
         Problem::error(Code::FileInvalid, format!("this is not YAML: {}", error.info())).maybe_hint(hint);
     report.push_at(Span { start, end: start }, "", problem);

@@ -35,6 +35,8 @@ pub(crate) struct ConsumerSpec {
     /// None if they were not understood.
     pub(crate) topics: Option<At<Vec<Text>>>,
     pub(crate) delivery: Option<At<Delivery>>,
+    /// Whether `delivery` is there at all, understood or not.
+    pub(crate) says_delivery: bool,
     pub(crate) enable_auto_commit: Option<At<bool>>,
     pub(crate) auto_offset_reset: OffsetReset,
     pub(crate) offset_out_of_range: OutOfRange,
@@ -127,6 +129,7 @@ fn consumer(cx: &mut Cx<'_>, field: &Field<'_>, named: bool) -> Option<ConsumerS
     };
     let poll_backoff = millis_of("poll_backoff_ms", Zero::Refused, 50);
     let commit_keepalive = millis_of("commit_keepalive_ms", Zero::Refused, 1_800_000);
+    let says_delivery = fields.has("delivery");
     let delivery = fields.take("delivery").and_then(|field| word(cx, &field, &modes));
     let spec = ConsumerSpec {
         name: field.key.to_owned(),
@@ -137,6 +140,7 @@ fn consumer(cx: &mut Cx<'_>, field: &Field<'_>, named: bool) -> Option<ConsumerS
         topics,
         enable_auto_commit: deprecated_auto_commit(cx, &mut fields, delivery.is_some()),
         delivery,
+        says_delivery,
         auto_offset_reset: fields
             .take("auto_offset_reset")
             .and_then(|field| word(cx, &field, &resets))

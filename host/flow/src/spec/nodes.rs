@@ -41,8 +41,8 @@ pub(super) fn node(
         "fork" => Kind::Fork(switch(cx, field, SwitchKind::Fork)),
         "broadcast" => broadcast(cx, field),
         "expand_routes" => later(cx, field, key, |cx| {
-            call_options(cx, fields);
-            expand_routes(cx, field)
+            let options = call_options(cx, fields);
+            expand_routes(cx, field, options)
         }),
         "into_topic" => into_topic(cx, field, fields),
         "into_sink" => into_sink(cx, field, fields),
@@ -133,14 +133,14 @@ fn broadcast(cx: &mut Cx<'_>, field: &Field<'_>) -> Kind {
     Kind::Broadcast(items.iter().filter_map(|item| process(cx, item)).collect())
 }
 
-fn expand_routes(cx: &mut Cx<'_>, field: &Field<'_>) -> Kind {
+fn expand_routes(cx: &mut Cx<'_>, field: &Field<'_>, options: CallOptions) -> Kind {
     let Some(mut fields) = Fields::of(cx, field) else { return Kind::Unknown };
     let plugin = fields.need(cx, "plugin").and_then(|field| name(cx, &field));
     let routes =
         fields.need(cx, "routes").map(|field| label_routes(cx, &field, "routes")).unwrap_or_default();
     let default = fields.take("default").and_then(|field| process(cx, &field));
     fields.finish(cx, "`expand_routes`");
-    Kind::ExpandRoutes { plugin, routes, default }
+    Kind::ExpandRoutes { plugin, options, routes, default }
 }
 
 fn into_topic(cx: &mut Cx<'_>, field: &Field<'_>, fields: &mut Fields<'_>) -> Kind {

@@ -18,6 +18,8 @@ use crate::report::{Place, Problem};
 #[derive(Debug)]
 pub(crate) struct PluginSpec {
     pub(crate) name: String,
+    /// Its key under `plugins`.
+    pub(crate) place: Place,
     /// The component's file; none if it was not given or cannot be known.
     pub(crate) component: Option<ComponentSpec>,
     pub(crate) digest: Option<String>,
@@ -50,6 +52,7 @@ fn plugin(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<PluginSpec> {
     let breaker = fields.take("breaker").and_then(|field| word(cx, &field, &[("on", true), ("off", false)]));
     let spec = PluginSpec {
         name: field.key.to_owned(),
+        place: field.key_place(),
         component,
         digest,
         config,

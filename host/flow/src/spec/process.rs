@@ -55,6 +55,7 @@ pub(crate) enum Kind {
     Broadcast(Vec<ProcessSpec>),
     ExpandRoutes {
         plugin: Option<Text>,
+        options: CallOptions,
         routes: Vec<(String, ProcessSpec)>,
         default: Option<ProcessSpec>,
     },

@@ -1,8 +1,8 @@
-//! `KAFKA_CONFIG_INVALID`: the consumer that the flow reads exists, and its topics and group can be ones.
+//! The consumer that the flow reads exists, and its topics and group can be ones.
 
 use std::collections::BTreeSet;
 
-use super::Checks;
+use crate::checks::Checks;
 use crate::issue::Code;
 use crate::report::Problem;
 use crate::spec::{ConsumerSpec, Text, nearest};

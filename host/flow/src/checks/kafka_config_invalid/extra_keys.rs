@@ -1,10 +1,10 @@
-//! `KAFKA_CONFIG_INVALID`: a client setting under `extra` that is the flow language's or the host's to make, or that
+//! A client setting under `extra` that is the flow language's or the host's to make, or that
 //! the client does not know or refuses.
 //!
 //! A value is shown only in the client's own words, and then without what came from outside or sounds like a secret.
 
-use super::Checks;
 use crate::ask::{ClientKind, KafkaKeys, KeyRefusal};
+use crate::checks::Checks;
 use crate::issue::Code;
 use crate::report::Problem;
 use crate::spec::{ExtraSpec, nearest};

@@ -1,15 +1,14 @@
-//! `KAFKA_CONFIG_INVALID`: every output that a node names has a producer and a topic of its own.
+//! Every output that a node names has a producer and a topic of its own.
 
 use std::collections::BTreeSet;
 
-use super::Checks;
 use super::consumers::topic_name;
+use crate::checks::Checks;
 use crate::issue::Code;
 use crate::report::Problem;
-use crate::spec::{IntoTopic, KafkaSpec, Kind, Text, nearest, nodes};
+use crate::spec::{KafkaSpec, Kind, Text, nearest, nodes};
 
 pub(super) fn check(checks: &mut Checks<'_>) {
-    dead_ends(checks);
     let Some(kafka) = &checks.flow.kafka else { return };
     let outputs = outputs(checks);
     let mut on_default = BTreeSet::new();
@@ -57,24 +56,6 @@ pub(super) fn check(checks: &mut Checks<'_>) {
         let problem = Problem::error(Code::KafkaConfigInvalid, message)
             .hint("remove it, so that each output's name is its topic, or give outputs entries of their own under `kafka.producers`");
         checks.report.push(&topic.place, problem);
-    }
-}
-
-/// An output that refuses a record would refuse it as its own `dlq` too.
-fn dead_ends(checks: &mut Checks<'_>) {
-    let mut problems = Vec::new();
-    for (node, _) in nodes(&checks.processes) {
-        let Kind::IntoTopic(IntoTopic { output: Some(output), dlq: Some(dlq), .. }) = &node.kind else {
-            continue;
-        };
-        if output.value == dlq.value {
-            let message = "the `dlq` is the output itself, which refused the record already";
-            let problem = Problem::error(Code::ValueInvalid, message).hint("name another output");
-            problems.push((&dlq.place, problem));
-        }
-    }
-    for (place, problem) in problems {
-        checks.report.push(place, problem);
     }
 }
 

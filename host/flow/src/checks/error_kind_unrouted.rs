@@ -6,11 +6,43 @@
 use loom_types::ErrorKind;
 
 use super::Checks;
-use crate::issue::Code;
+use crate::entry::{Entry, Raised, flow};
+use crate::issue::{Code, Severity};
 use crate::plan::{Delivery, Unrouted};
 use crate::report::{Place, Problem};
 use crate::spec::{
     Branches, Choice, ErrorsSpec, ExprSpec, Kind, NodeSpec, ProcessSpec, Switch, SwitchDefault, inner,
+};
+
+pub(crate) const ENTRY: Entry = Entry {
+    title: "Records that fail in this way are dropped: no route takes their kind",
+    severity: Severity::Warning,
+    meaning: "A node of the flow can raise errors of this kind, and neither its own `errors` nor the one around it \
+              or at the top has a route or a `default` for them. Such a record is completed, counted and logged, \
+              and gone. Each kind is named once, at the first node that can raise it. A `delivery` error without a \
+              route stops the flow under `at_least_once`, so it drops nothing and is not named.\n\nThe kinds are \
+              `wire` (the payload cannot be decoded), `routing` (no branch took it), `task` (a plugin or \
+              expression failed), `business` (a plugin rejected it) and `delivery` (an output refused it for \
+              good).",
+    why: "A record that vanishes into a log line is found when somebody misses it. A topic of failed records \
+              can be looked at, repaired and sent again. `errors: { unrouted: stop }` is the other way: the flow \
+              stops before the record.",
+    fails: flow!(
+        "\
+process:
+  - filter: payload.total > 10
+  - into_topic: orders.big
+"
+    ),
+    repaired: flow!(
+        "\
+process:
+  - filter: payload.total > 10
+  - into_topic: orders.big
+errors: { default: [ { into_topic: orders.failed } ] }
+"
+    ),
+    raised: Raised::ByCheck,
 };
 
 type Kinds = [bool; ErrorKind::ALL.len()];
@@ -82,7 +114,12 @@ impl<'f> Search<'f> {
                 // Counted retries that are used up are a delivery error.
                 output = options.retries.is_some();
             }
-            Kind::ExpandRoutes { .. } => plugin = true,
+            Kind::ExpandRoutes { options, default, .. } => {
+                plugin = true;
+                output = options.retries.is_some();
+                // A row of a type that no route takes.
+                unmatched = default.is_none();
+            }
             Kind::Map(spec) => expr(spec),
             Kind::Filter(predicate) => choice(predicate),
             Kind::Fork(switch) | Kind::Router(switch) => {
@@ -92,14 +129,16 @@ impl<'f> Search<'f> {
                 conditions(switch).into_iter().for_each(choice);
             }
             Kind::IntoTopic(topic) => {
-                topic.key.iter().for_each(choice);
+                topic.key.iter().for_each(&mut choice);
+                topic.partitioner.iter().for_each(|name| choice(&Choice::Plugin(name.clone())));
                 output = true;
             }
             Kind::IntoSink { .. } => {
                 plugin = true;
                 output = true;
             }
-            Kind::CollectBatch { .. } | Kind::ForEach | Kind::Broadcast(_) | Kind::Drain | Kind::Unknown => {}
+            Kind::CollectBatch { key } => key.iter().for_each(choice),
+            Kind::ForEach | Kind::Broadcast(_) | Kind::Drain | Kind::Unknown => {}
         }
         if plugin {
             // A sink computes nothing of the flow's: what it cannot write is a delivery error.

@@ -1,0 +1,135 @@
+//! `NODE_UNREACHABLE`: a node, branch or label that no record can reach, whatever the records are.
+//!
+//! Only what is certain is said: a condition that is `true` or `false` as written, and labels that a selector of a known
+//! type cannot give.
+
+use super::Checks;
+use crate::entry::{Entry, Raised, flow};
+use crate::expr::ResultKind;
+use crate::issue::{Code, Severity};
+use crate::report::{Place, Problem};
+use crate::spec::{Branches, Choice, ExprSpec, FlowSpec, Kind, ProcessSpec, nodes};
+
+pub(crate) const ENTRY: Entry = Entry {
+    title: "A node or branch that no record can reach",
+    severity: Severity::Warning,
+    meaning: "No record can get here: the node comes after `filter: false`; the branch's condition is `false`, or \
+              an earlier branch of `when` has `true`; or the branch's label is a text that the selector cannot \
+              give, such as `yes` for a selector that gives `true` and `false`, `01` for one that gives a number, \
+              or a topic that the flow does not read for `by: msg.topic`. The `default` of a `fork` is not meant: \
+              it must be there.",
+    why: "The branch looks as if it did something. Most often the order of branches or the spelling of a label \
+              is wrong.",
+    fails: flow!(
+        "\
+process:
+  - fork:
+      by: payload.total > 1000.0
+      branches:
+        \"yes\": [ { into_topic: orders.big } ]
+      default: [ { into_topic: orders.small } ]
+errors: { default: [ { into_topic: orders.failed } ] }
+"
+    ),
+    repaired: flow!(
+        "\
+process:
+  - fork:
+      by: payload.total > 1000.0
+      branches:
+        \"true\": [ { into_topic: orders.big } ]
+      default: [ { into_topic: orders.small } ]
+errors: { default: [ { into_topic: orders.failed } ] }
+"
+    ),
+    raised: Raised::ByCheck,
+};
+
+pub(super) fn check(checks: &mut Checks<'_>) {
+    let mut found = Vec::new();
+    for seated in &checks.processes {
+        after_filter(seated.process, &mut found);
+    }
+    for (node, _) in nodes(&checks.processes) {
+        let (Kind::Fork(switch) | Kind::Router(switch)) = &node.kind else { continue };
+        match &switch.branches {
+            Branches::When(branches) => conditions(branches, &mut found),
+            Branches::By(Choice::Expr(ExprSpec { expr: Some(selector) }), branches) => {
+                for (label, process) in branches {
+                    let why = no_such_label(selector.result_kind(), label)
+                        .or_else(|| no_such_topic(checks.flow, selector.source(), label));
+                    found.extend(why.map(|why| (process.place.clone(), why)));
+                }
+            }
+            Branches::By(..) | Branches::Invalid => {}
+        }
+    }
+    for (place, why) in found {
+        let problem = Problem::warning(Code::NodeUnreachable, format!("no record gets here: {why}"));
+        checks.report.push(&place, problem);
+    }
+}
+
+/// What a condition always is, if that can be told from its text.
+pub(super) fn constant(condition: &Choice) -> Option<bool> {
+    match condition {
+        Choice::Expr(ExprSpec { expr: Some(expr) }) => match expr.source().trim() {
+            "true" => Some(true),
+            "false" => Some(false),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn after_filter(process: &ProcessSpec, found: &mut Vec<(Place, String)>) {
+    let followed = process.nodes.iter().zip(process.nodes.iter().skip(1));
+    for (node, next) in followed {
+        if let Kind::Filter(condition) = &node.kind
+            && constant(condition) == Some(false)
+        {
+            found.push((next.place.clone(), "the `filter` before it lets none through".to_owned()));
+            return;
+        }
+    }
+}
+
+fn conditions(branches: &[(Choice, Option<ProcessSpec>)], found: &mut Vec<(Place, String)>) {
+    let mut taken = false;
+    for (condition, process) in branches {
+        let constant = constant(condition);
+        let why = match constant {
+            _ if taken => Some("an earlier branch takes every record"),
+            Some(false) => Some("its condition is `false`"),
+            _ => None,
+        };
+        if let (Some(why), Some(process)) = (why, process) {
+            found.push((process.place.clone(), why.to_owned()));
+        }
+        taken |= constant == Some(true);
+    }
+}
+
+/// Why a selector with results of this kind never gives a label.
+fn no_such_label(kind: ResultKind, label: &str) -> Option<String> {
+    match kind {
+        ResultKind::Bool if !matches!(label, "true" | "false") => {
+            Some(format!("the selector gives `true` or `false`, never `{label}`"))
+        }
+        ResultKind::Int | ResultKind::UInt | ResultKind::Double => {
+            let unsigned = label.strip_prefix('-').unwrap_or(label);
+            let digits = !unsigned.is_empty() && unsigned.bytes().all(|byte| byte.is_ascii_digit());
+            let decimal = digits && (unsigned == "0" || !unsigned.starts_with('0')) && label != "-0";
+            (!decimal).then(|| format!("the selector gives whole numbers in decimal, never `{label}`"))
+        }
+        _ => None,
+    }
+}
+
+/// Why `msg.topic` is never this label; none where a topic is not known yet.
+fn no_such_topic(flow: &FlowSpec, selector: &str, label: &str) -> Option<String> {
+    let topics = &flow.consumer()?.topics.as_ref()?.value;
+    let known = selector.trim() == "msg.topic" && topics.iter().all(|topic| !topic.open);
+    (known && topics.iter().all(|topic| topic.value != label))
+        .then(|| format!("the flow reads no topic `{label}`"))
+}
