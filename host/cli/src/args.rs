@@ -94,10 +94,12 @@ Examples:
   loom-host offsets reset flow.yaml --to 2026-03-01T12:00:00Z --yes";
 
 const CHECK_HELP: &str = "\
-Prints every problem at once, with its place and what to do. Status 0 when there are none, or warnings only; 1 otherwise.
+Prints every problem at once, with its place and what to do. Status 0 when there are none, or warnings only; 1 otherwise. \
+`loom-host explain CODE` says more about a code. A folder stands for the flows in it and below.
 
 Examples:
   loom-host check flow.yaml
+  loom-host check flows/ other.yaml --deny-warnings
   loom-host check flow.yaml --require-env
   loom-host check flow.yaml --no-plugins --format json | jq '.issues[].code'";
 
@@ -303,15 +305,18 @@ pub struct WhyArgs {
 
 #[derive(Args, Debug)]
 pub struct CheckArgs {
-    /// The flow
-    #[arg(value_name = "FLOW")]
-    pub flow: PathBuf,
+    /// Flows, and folders of flows
+    #[arg(value_name = "FLOW|DIR", required = true)]
+    pub flows: Vec<PathBuf>,
     /// A variable that the flow names and that is not set is an error, as it is for `run`
     #[arg(long)]
     pub require_env: bool,
     /// Do not look into the plugins' files
     #[arg(long)]
     pub no_plugins: bool,
+    /// Let warnings be status 1 too
+    #[arg(long)]
+    pub deny_warnings: bool,
     /// How to print the problems
     #[arg(long, value_enum, default_value_t = Format::Human)]
     pub format: Format,

@@ -1,6 +1,9 @@
-//! `check`: everything that files tell of a flow, without starting it.
+//! `check`: everything that files tell of flows, without starting them.
 
-use loom_flow::{CompileOptions, Mode, compile};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use loom_flow::{CompileOptions, Compiled, Issue, Mode, Severity, compile};
 
 use crate::answers::{ClientKeys, PluginFiles, ProcessEnvironment};
 use crate::args::{CheckArgs, Format};
@@ -9,33 +12,101 @@ use crate::report;
 use crate::status::Status;
 use crate::terminal;
 
-/// Prints every problem. Every error is status 1 here, whatever it is for `run`.
+/// What was found of one file.
+enum Checked {
+    Flow(String, Box<Compiled>),
+    Unreadable(Box<Issue>),
+    /// A file of a folder that is no flow, such as an overlay.
+    LeftOut(String),
+}
+
+impl Checked {
+    fn issues(&self) -> &[Issue] {
+        match self {
+            Checked::Flow(_, compiled) => &compiled.issues,
+            Checked::Unreadable(issue) => std::slice::from_ref(&**issue),
+            Checked::LeftOut(_) => &[],
+        }
+    }
+}
+
+/// Prints every problem of every file. Every error is status 1 here, whatever it is for `run`.
 pub fn check(args: &CheckArgs) -> Status {
-    let (text, errors) = match flow_file::read(&args.flow) {
-        Err(issue) => {
-            let text = match args.format {
-                Format::Human => report::plain(&issue, terminal::stdout_takes_colour()),
-                Format::Json => report::json(std::slice::from_ref(&*issue)),
-            };
-            (text, 1)
-        }
-        Ok(source) => {
-            let options = CompileOptions {
-                mode: Mode::Check,
-                require_env: args.require_env,
-                plugins: !args.no_plugins,
-            };
-            let compiled = compile(&source, &ProcessEnvironment, &PluginFiles, &ClientKeys, options);
-            let text = match args.format {
-                Format::Human => report::human(&compiled, &source.name),
-                Format::Json => report::json(&compiled.issues),
-            };
-            (text, compiled.errors())
-        }
+    let checked = all(args);
+    let issues: Vec<Issue> = checked.iter().flat_map(Checked::issues).cloned().collect();
+    let errors = issues.iter().filter(|issue| issue.severity == Severity::Error).count();
+    let denied = args.deny_warnings && errors == 0 && !issues.is_empty();
+    let text = match args.format {
+        Format::Human => human(&checked, errors, issues.len() - errors, denied),
+        Format::Json => report::json(&issues),
     };
     if let Err(error) = terminal::print(&text) {
         terminal::print_error(&format!("error: cannot write to standard output: {error}\n"));
         return Status::Failed;
     }
-    if errors > 0 { Status::Flow } else { Status::Done }
+    if errors > 0 || denied { Status::Flow } else { Status::Done }
+}
+
+/// Checks what is named, in its order, and each file once.
+fn all(args: &CheckArgs) -> Vec<Checked> {
+    let mut seen = BTreeSet::new();
+    let mut checked = Vec::new();
+    for path in &args.flows {
+        let (files, in_folder) = match flow_file::flows(path) {
+            Ok(Some(files)) => (files, true),
+            Ok(None) => (vec![path.clone()], false),
+            Err(issue) => {
+                checked.push(Checked::Unreadable(issue));
+                continue;
+            }
+        };
+        for file in files {
+            if seen.insert(file.canonicalize().unwrap_or_else(|_| file.clone())) {
+                checked.push(one(args, &file, in_folder));
+            }
+        }
+    }
+    checked
+}
+
+fn one(args: &CheckArgs, file: &PathBuf, in_folder: bool) -> Checked {
+    let source = match flow_file::read(file) {
+        Ok(source) => source,
+        Err(issue) => return Checked::Unreadable(issue),
+    };
+    if in_folder && !flow_file::is_flow(&source.bytes) {
+        return Checked::LeftOut(source.name);
+    }
+    let options =
+        CompileOptions { mode: Mode::Check, require_env: args.require_env, plugins: !args.no_plugins };
+    let compiled = compile(&source, &ProcessEnvironment, &PluginFiles, &ClientKeys, options);
+    Checked::Flow(source.name, Box::new(compiled))
+}
+
+/// The files one after the other, and a sum where there are several.
+fn human(checked: &[Checked], errors: usize, warnings: usize, denied: bool) -> String {
+    let colour = terminal::stdout_takes_colour();
+    let mut text = String::new();
+    for (index, one) in checked.iter().enumerate() {
+        // A file with problems is a paragraph of its own.
+        let quiet = |checked: &Checked| checked.issues().is_empty();
+        if index > 0 && !(quiet(one) && quiet(&checked[index - 1])) {
+            text.push('\n');
+        }
+        match one {
+            Checked::Flow(name, compiled) => text.push_str(&report::human(compiled, name)),
+            Checked::Unreadable(issue) => text.push_str(&report::plain(issue, colour)),
+            Checked::LeftOut(name) => {
+                text.push_str(&format!("{name}: left out, it has no `process` and so is no flow\n"));
+            }
+        }
+    }
+    let flows = checked.iter().filter(|one| !matches!(one, Checked::LeftOut(_))).count();
+    if flows > 1 {
+        text.push_str(&format!("\n{flows} files: {}\n", loom_flow::counts(errors, warnings)));
+    }
+    if denied {
+        text.push_str("warnings are refused here (--deny-warnings)\n");
+    }
+    text
 }

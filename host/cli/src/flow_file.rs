@@ -17,22 +17,88 @@ const MAX_BYTES: u64 = 16 << 20;
 /// An issue for the whole file.
 pub fn read(path: &Path) -> Result<SourceFile, Box<Issue>> {
     let name = path.display().to_string();
-    let bytes = read_bytes(path).map_err(|problem| {
-        let (message, hint) = problem;
-        let at = Stretch { line: 1, column: 1, offset: 0, len: 0 };
-        Box::new(Issue {
-            severity: Severity::Error,
-            code: Code::FileInvalid,
-            message: format!("cannot read the flow {name}: {message}"),
-            file: name.clone(),
-            at,
-            related: None,
-            path: String::new(),
-            hint,
-        })
-    })?;
+    let bytes = read_bytes(path)
+        .map_err(|(message, hint)| issue(&name, format!("cannot read the flow {name}: {message}"), hint))?;
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
     Ok(SourceFile { name, bytes, dir })
+}
+
+/// The YAML files that a folder stands for, in it and below, by name; none if it is no folder. Hidden files and folders
+/// are left out, and so are cases of `loom-host test` (`*.test.yaml`) and folders of build outputs.
+///
+/// # Errors
+/// An issue for the whole folder: it cannot be read, or there is no YAML file.
+pub fn flows(path: &Path) -> Result<Option<Vec<PathBuf>>, Box<Issue>> {
+    if !path.is_dir() {
+        return Ok(None);
+    }
+    let name = path.display().to_string();
+    let mut files = Vec::new();
+    let mut folders = vec![path.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let failed = |error: io::Error| {
+            issue(&name, format!("cannot read the folder {}: {}", folder.display(), words(&error)), None)
+        };
+        for entry in fs::read_dir(&folder).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let file_name = entry.file_name().to_string_lossy().into_owned();
+            if file_name.starts_with('.') {
+                continue;
+            }
+            // A link to a folder is not followed: it may lead back up.
+            let is_folder = entry.file_type().map_err(failed)?.is_dir();
+            if is_folder && !OUTPUTS.contains(&file_name.as_str()) {
+                folders.push(entry.path());
+            } else if !is_folder && is_yaml(&entry.path()) && !is_case(&file_name) {
+                files.push(entry.path());
+            }
+        }
+        if files.len() > MOST_FILES {
+            let message = format!("{name} holds more than {MOST_FILES} YAML files");
+            return Err(issue(&name, message, Some("name a folder with flows only".to_owned())));
+        }
+    }
+    files.sort();
+    if files.is_empty() {
+        let hint = Some("a flow's file ends with `.yaml` or `.yml`".to_owned());
+        return Err(issue(&name, format!("there is no flow in the folder {name}"), hint));
+    }
+    Ok(Some(files))
+}
+
+/// Folders that tools fill.
+const OUTPUTS: [&str; 2] = ["target", "node_modules"];
+
+/// More files than this in a folder are not all flows.
+const MOST_FILES: usize = 10_000;
+
+fn is_case(name: &str) -> bool {
+    name.ends_with(".test.yaml") || name.ends_with(".test.yml")
+}
+
+/// Whether a file found in a folder means to be a flow: it has a `process` at the top, or is so broken that nobody can
+/// tell.
+pub fn is_flow(bytes: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(bytes) else { return true };
+    let text = text.trim_start_matches('\u{feff}');
+    if text.trim_start().starts_with('{') {
+        return text.contains("process");
+    }
+    text.lines().any(|line| line.trim_start_matches(['"', '\'']).starts_with("process"))
+}
+
+/// A problem of a whole file or folder.
+fn issue(name: &str, message: String, hint: Option<String>) -> Box<Issue> {
+    Box::new(Issue {
+        severity: Severity::Error,
+        code: Code::FileInvalid,
+        message,
+        file: name.to_owned(),
+        at: Stretch { line: 1, column: 1, offset: 0, len: 0 },
+        related: None,
+        path: String::new(),
+        hint,
+    })
 }
 
 /// The bytes, or what is wrong and what to do.
@@ -89,14 +155,15 @@ fn nearest_hint(path: &Path, error: &io::Error) -> Option<String> {
 
 /// The YAML files of a folder, by name; empty if it cannot be read.
 fn yaml_files(folder: &Path) -> Vec<PathBuf> {
-    let is_yaml = |path: &PathBuf| {
-        let extension = path.extension().and_then(OsStr::to_str);
-        matches!(extension, Some("yaml" | "yml"))
-    };
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_yaml).take(1000).collect();
+    let paths = entries.map(|entry| entry.path()).filter(|path| is_yaml(path));
+    let mut files: Vec<PathBuf> = paths.take(1000).collect();
     files.sort();
     files
+}
+
+fn is_yaml(path: &Path) -> bool {
+    matches!(path.extension().and_then(OsStr::to_str), Some("yaml" | "yml"))
 }
 
 #[cfg(test)]
@@ -104,7 +171,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    use super::read;
+    use super::{is_flow, read};
 
     #[test]
     fn a_mistyped_name_is_answered_with_the_nearest() {
@@ -117,6 +184,23 @@ mod tests {
         assert!(folder_issue.message.ends_with("it is a folder"), "{}", folder_issue.message);
         let absent = read(&folder.path().join("no/flow.yaml")).expect_err("no folder");
         assert!(absent.hint.is_some_and(|hint| hint.contains("is not there")));
+    }
+
+    #[test]
+    fn a_file_with_a_process_at_the_top_means_to_be_a_flow() {
+        for (text, flow) in [
+            ("name: x\nprocess: []\n", true),
+            ("{ process: [] }", true),
+            ("{\n  \"process\": []\n}", true),
+            ("\"process\": []", true),
+            ("\u{feff}process:\n  - x\n", true),
+            ("name: x\nkafka: { consumer: { topics: [process] } }\n", false),
+            ("a:\n  process: []\n", false),
+            ("", false),
+        ] {
+            assert_eq!(is_flow(text.as_bytes()), flow, "{text}");
+        }
+        assert!(is_flow(b"\xff\xfen\0"));
     }
 
     #[test]

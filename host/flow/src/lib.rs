@@ -2,8 +2,8 @@
 //!
 //! [`compile`] reads a flow file once, into a tree with positions, and goes through named phases: read, understand
 //! (every key of the language, with interpolation of its leaves), check (each rule a file under `checks/`), and lower
-//! to a [`Plan`]. Every phase adds to one list of issues and none stops at the first; a plan is there exactly when no
-//! issue is an error.
+//! to a [`Plan`]. Every phase adds to one list of issues and none stops at the first; there is a plan when no issue is an
+//! error.
 //!
 //! What must not be here: a Kafka client, a component engine, threads, the process's environment. What the compiler
 //! asks of them are the traits [`Environment`], [`Components`] and [`KafkaKeys`].
@@ -29,7 +29,7 @@ pub use ask::{ClientKind, ComponentFacts, Components, Environment, KafkaKeys, Ke
 pub use entry::{Entry, Raised};
 pub use issue::{Code, Domain, Issue, Severity, Stretch};
 pub use plan::Plan;
-pub use render::{HumanStyle, to_json};
+pub use render::{HumanStyle, counts, to_json};
 
 use interpolate::Secrets;
 use report::{Problem, Report};
@@ -71,7 +71,8 @@ pub struct CompileOptions {
 
 /// The outcome of [`compile`].
 pub struct Compiled {
-    /// The checked flow; none if an issue is an error.
+    /// The checked flow. None if an issue is an error; and, under [`Mode::Check`], if which consumer, plugin or producer a
+    /// place means depends on a variable that is not set.
     pub plan: Option<Plan>,
     /// Every problem, in the order of the file.
     pub issues: Vec<Issue>,

@@ -97,12 +97,14 @@ pub(crate) fn human(issues: &[Issue], file: &str, text: &str, style: HumanStyle)
         out.push('\n');
     }
     let errors = issues.iter().filter(|issue| issue.severity == Severity::Error).count();
-    out.push_str(&format!(
-        "{file}: {}, {}\n",
-        counted(errors, "error"),
-        counted(issues.len() - errors, "warning")
-    ));
+    out.push_str(&format!("{file}: {}\n", counts(errors, issues.len() - errors)));
     out
+}
+
+/// Numbers of errors and warnings in words, such as `1 error, 0 warnings`.
+#[must_use]
+pub fn counts(errors: usize, warnings: usize) -> String {
+    format!("{}, {}", counted(errors, "error"), counted(warnings, "warning"))
 }
 
 fn counted(count: usize, word: &str) -> String {

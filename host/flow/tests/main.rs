@@ -3,6 +3,7 @@
 mod cases;
 mod codes;
 mod diagnostics;
+mod lints;
 mod mutations;
 mod plans;
 mod secrets;

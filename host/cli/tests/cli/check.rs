@@ -83,13 +83,8 @@ fn a_file_that_cannot_be_read_is_one_issue_in_both_forms() {
     let (ended, report) = json(&folder, &[]);
     ended.expect_status(1);
     assert_eq!(codes(&report), ["FILE_INVALID"]);
-    let ended = folder.run(&["check", "."]);
-    ended.expect_status(1);
-    assert!(
-        ended.stdout.contains("it is a folder") && ended.stdout.contains("flwo.yaml"),
-        "{}",
-        ended.stdout
-    );
+    let ended = folder.run(&["run", "."]);
+    ended.expect_status(1).expect_one_error(&["it is a folder"]);
 }
 
 #[test]
@@ -162,6 +157,78 @@ fn a_file_that_is_no_component_is_named_with_what_it_is() {
     ended.expect_status(1);
     let message = report["issues"][0]["message"].as_str().unwrap_or_default();
     ["loom:plugin/step", "0.9", "0.1"].iter().for_each(|word| assert!(message.contains(word), "{message}"));
+}
+
+#[test]
+fn several_files_and_folders_are_checked_in_one_call() {
+    let wrong = SOUND.replace("group_id: small", "group_idd: small");
+    let warned = SOUND.replace("group_id: small", "group_id: \"${HOSTNAME:-x}\"");
+    let folder = Folder::with(&[
+        ("a.yaml", SOUND.as_bytes()),
+        ("wrong.yaml", wrong.as_bytes()),
+        ("overlay.yaml", b"kafka: { consumer: { group_id: other } }\n"),
+        ("a.test.yaml", b"records: []\n"),
+        ("utf16.yml", b"\xff\xfen\0"),
+        (".hidden.yaml", b"process: ["),
+        ("notes.txt", b"process: ["),
+    ]);
+    std::fs::create_dir_all(folder.path().join("below/target")).expect("folders");
+    std::fs::write(folder.path().join("below/warned.yaml"), &warned).expect("a file");
+    std::fs::write(folder.path().join("below/target/old.yaml"), "process: [").expect("a file");
+    let ended = folder.run(&["check", "a.yaml", "gone.yaml", "."]);
+    ended.expect_status(1);
+    let lines: Vec<&str> =
+        ended.stdout.lines().filter(|line| line.contains(".yaml: ") || line.contains(".yml: ")).collect();
+    assert_eq!(
+        lines,
+        [
+            "a.yaml: no problems",
+            "error[FILE_INVALID]: cannot read the flow gone.yaml: no such file",
+            "./below/warned.yaml: 0 errors, 1 warning",
+            "./overlay.yaml: left out, it has no `process` and so is no flow",
+            "./utf16.yml: 1 error, 0 warnings",
+            "./wrong.yaml: 2 errors, 0 warnings",
+        ],
+        "{}",
+        ended.stdout
+    );
+    assert!(ended.stdout.ends_with("\n5 files: 4 errors, 1 warning\n"), "{}", ended.stdout);
+    let ended = folder.run(&["check", "a.yaml", "gone.yaml", ".", "--format", "json"]);
+    ended.expect_status(1);
+    let report: Value = serde_json::from_str(&ended.stdout).expect("one object");
+    let files: Vec<&str> = report["issues"]
+        .as_array()
+        .map(|issues| issues.iter().filter_map(|issue| issue["file"].as_str()).collect())
+        .unwrap_or_default();
+    assert_eq!(
+        files,
+        ["gone.yaml", "./below/warned.yaml", "./utf16.yml", "./wrong.yaml", "./wrong.yaml"],
+        "{report:#}"
+    );
+    assert_eq!((&report["errors"], &report["warnings"]), (&Value::from(4), &Value::from(1)));
+}
+
+#[test]
+fn a_folder_without_a_flow_is_an_issue() {
+    let folder = Folder::with(&[("notes.txt", b"hello")]);
+    let ended = folder.run(&["check", "."]);
+    ended.expect_status(1);
+    assert!(ended.stdout.contains("there is no flow in the folder ."), "{}", ended.stdout);
+}
+
+#[test]
+fn warnings_are_refused_where_that_is_asked_for() {
+    let folder = Folder::with_flow(&SOUND.replace("    delivery: at_least_once\n", ""));
+    let (ended, report) = json(&folder, &[]);
+    ended.expect_status(0);
+    assert_eq!(codes(&report), ["DELIVERY_UNSET"]);
+    let (ended, report) = json(&folder, &["--deny-warnings"]);
+    ended.expect_status(1);
+    assert_eq!((&report["errors"], &report["issues"][0]["severity"]), (&Value::from(0), &"warning".into()));
+    let ended = folder.run(&["check", "flow.yaml", "--deny-warnings"]);
+    ended.expect_status(1);
+    assert!(ended.stdout.contains("warning[DELIVERY_UNSET]") && ended.stdout.contains("--deny-warnings"));
+    Folder::with_flow(SOUND).run(&["check", "flow.yaml", "--deny-warnings"]).expect_status(0);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the documentation shows is true: its flows pass `check`.
+//! What the documentation shows is true: its flows, and those of the examples, pass `check` without a warning.
 
 use std::fs;
 use std::path::PathBuf;
@@ -19,8 +19,17 @@ fn flows_of_the_documentation_pass_check() {
         let flows = flows(page);
         assert!(!flows.is_empty(), "{page} shows no flow");
         for flow in flows {
-            let ended = Folder::with_flow(&flow).run(&["check", "flow.yaml", "--no-plugins"]);
+            let ended =
+                Folder::with_flow(&flow).run(&["check", "flow.yaml", "--no-plugins", "--deny-warnings"]);
             assert_eq!(ended.status, Some(0), "{page}:\n{flow}\n{}", ended.stdout);
         }
     }
+}
+
+#[test]
+fn flows_of_the_examples_pass_check() {
+    let examples = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../plugins-example");
+    let examples = examples.canonicalize().expect("the folder of examples").display().to_string();
+    let ended = Folder::with(&[]).run(&["check", &examples, "--no-plugins", "--deny-warnings"]);
+    assert_eq!(ended.status, Some(0), "{}", ended.stdout);
 }

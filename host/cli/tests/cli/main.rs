@@ -5,6 +5,7 @@ mod admin;
 mod check;
 mod dev;
 mod docs;
+mod explain;
 mod grants;
 mod plugins;
 mod run;

@@ -38,7 +38,8 @@ fn values_out_of_range_are_usage() {
 #[test]
 fn help_is_on_standard_output_and_has_examples() {
     let folder = Folder::with(&[]);
-    let verbs: [&[&str]; 6] = [&[], &["run"], &["dev"], &["check"], &["plugin"], &["plugin", "inspect"]];
+    let verbs: [&[&str]; 7] =
+        [&[], &["run"], &["dev"], &["check"], &["explain"], &["plugin"], &["plugin", "inspect"]];
     for verb in verbs {
         let ended = folder.run(&[verb, &["--help"]].concat());
         ended.expect_status(0);

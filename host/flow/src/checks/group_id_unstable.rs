@@ -77,7 +77,8 @@ pub(super) fn check(checks: &mut Checks<'_>) {
 
 /// The first such variable that a text refers to.
 fn per_pod_variable(written: &str) -> Option<&'static str> {
-    written.split("${").skip(1).find_map(|rest| {
+    // `$${` is a literal `${`.
+    written.replace("$${", "").split("${").skip(1).find_map(|rest| {
         let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
         PER_POD.into_iter().find(|name| *name == &rest[..end])
     })

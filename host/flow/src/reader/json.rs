@@ -50,6 +50,13 @@ pub(crate) fn to_json(
     }
 }
 
+/// Whether a plain scalar looks like a number and is text, since it starts with a zero: a part number or a postcode
+/// keeps its zeros so, where other readers take it for an octal number.
+pub(crate) fn zero_led(scalar: &Scalar) -> bool {
+    let text = scalar.text.as_str();
+    scalar.plain && text.len() > 1 && text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// A plain scalar by the core schema; the error says why JSON cannot hold it.
 fn plain(text: &str) -> Result<Value, String> {
     match text {

@@ -11,7 +11,7 @@ mod json;
 mod quoting;
 mod tree;
 
-pub(crate) use json::to_json;
+pub(crate) use json::{to_json, zero_led};
 pub(crate) use quoting::{advice, rewrite, truncated};
 pub(crate) use tree::{Content, Entry, Key, Node, Scalar};
 

@@ -11,7 +11,7 @@ use super::values::{Text, duration, name, size, text, word};
 use crate::interpolate::{has_reference, is_name};
 use crate::issue::Code;
 use crate::plan::{Allow, AllowedDir, PluginLimits, Secret};
-use crate::reader::to_json;
+use crate::reader::{to_json, zero_led};
 use crate::report::{Place, Problem};
 
 /// One plugin as declared.
@@ -99,8 +99,16 @@ fn config(cx: &mut Cx<'_>, field: &Field<'_>) -> (Value, Value) {
     let resolved = to_json(
         field.node,
         &mut |scalar, span| {
-            has_reference(&scalar.text)
-                .then(|| cx.resolve_secret(&Place { span, path: path.clone() }, &scalar.text).value)
+            let place = Place { span, path: path.clone() };
+            if zero_led(scalar) {
+                let message = format!("`{}` starts with a zero, so the plugin gets it as text", scalar.text);
+                let problem = Problem::warning(Code::ValueInvalid, message).hint(format!(
+                    "write `\"{}\"` for the text, or the number without its zeros",
+                    scalar.text
+                ));
+                cx.push(&place, problem);
+            }
+            has_reference(&scalar.text).then(|| cx.resolve_secret(&place, &scalar.text).value)
         },
         &mut faults,
     );

@@ -19,6 +19,8 @@ pub(super) fn check(checks: &mut Checks<'_>) {
     if flow.consumer().is_none() {
         let names: Vec<&str> = kafka.consumers.iter().map(|consumer| consumer.name.as_str()).collect();
         match &flow.source {
+            // Which one it is depends on a variable, which was said.
+            Some(source) if source.open => {}
             Some(source) if source.value != "consumer" => {
                 let message = format!("`kafka.consumers` has no `{}`", source.shown);
                 let near = nearest(&source.value, &names).filter(|_| !source.sealed);

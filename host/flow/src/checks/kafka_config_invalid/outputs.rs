@@ -18,6 +18,8 @@ pub(super) fn check(checks: &mut Checks<'_>) {
             continue;
         }
         match &kafka.producer {
+            // It may be the name of one that is there.
+            None if output.open => {}
             None => no_producer(checks, kafka, output),
             Some(producer) => {
                 if !output.open {
