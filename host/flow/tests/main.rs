@@ -3,6 +3,7 @@
 mod cases;
 mod codes;
 mod diagnostics;
+mod generated;
 mod lints;
 mod mutations;
 mod plans;
