@@ -1,7 +1,7 @@
 //! `check`: everything that files tell of flows, without starting them.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::Path;
 
 use loom_flow::{CompileOptions, Compiled, Issue, Mode, Severity, compile};
 
@@ -69,7 +69,7 @@ fn all(args: &CheckArgs) -> Vec<Checked> {
     checked
 }
 
-fn one(args: &CheckArgs, file: &PathBuf, in_folder: bool) -> Checked {
+fn one(args: &CheckArgs, file: &Path, in_folder: bool) -> Checked {
     let source = match flow_file::read(file) {
         Ok(source) => source,
         Err(issue) => return Checked::Unreadable(issue),

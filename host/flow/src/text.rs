@@ -52,7 +52,8 @@ impl Text {
     /// A file that cannot be decoded comes back with its readable beginning, for the excerpt.
     pub(crate) fn decode(bytes: &[u8]) -> (Text, Option<NotText>) {
         if bytes.len() > MAX_BYTES {
-            let message = format!("the file has {} bytes; a flow may have {MAX_BYTES} at most", bytes.len());
+            let (has, may) = (bytes.len() >> 20, MAX_BYTES >> 20);
+            let message = format!("the file has more than {has} MiB; a flow may have {may} MiB at most");
             return (Text::new(String::new()), Some(NotText { message, hint: None, at: Pos::default() }));
         }
         if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {

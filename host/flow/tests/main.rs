@@ -4,6 +4,7 @@ mod cases;
 mod codes;
 mod diagnostics;
 mod generated;
+mod hostile;
 mod lints;
 mod mutations;
 mod plans;

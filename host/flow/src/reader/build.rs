@@ -156,7 +156,7 @@ impl Builder<'_> {
 
     fn open(&mut self, anchor: usize, tag: Option<&Tag>, start: Span, kind: FrameKind) -> Result<(), String> {
         if self.stack.len() >= MAX_DEPTH {
-            return Err(format!("lists and mappings are nested deeper than {MAX_DEPTH} levels"));
+            return Err(too_deep());
         }
         self.stack.push(Frame { anchor, tag: custom(tag), start, weight: 1, kind });
         Ok(())
@@ -267,6 +267,11 @@ fn merge(mapping: &mut MappingFrame, faults: &mut Vec<Fault>) {
             }
         }
     }
+}
+
+/// What is said of a file that is nested beyond [`MAX_DEPTH`].
+pub(super) fn too_deep() -> String {
+    format!("lists and mappings are nested deeper than {MAX_DEPTH} levels")
 }
 
 fn is_core(tag: Option<&Tag>, suffix: &str) -> bool {

@@ -89,8 +89,12 @@ fn report_syntax(text: &Text, error: &saphyr_parser::ScanError, report: &mut Rep
         .line(start.line)
         .contains("${")
         .then(|| "inside `{ … }` and `[ … ]` a reference needs quotes: `\"${NAME}\"`".to_owned());
-    let problem =
-        Problem::error(Code::FileInvalid, format!("this is not YAML: {}", error.info())).maybe_hint(hint);
+    let message = match error.info() {
+        // The parser's own bound is above ours, which it meets only after it has read ahead.
+        "recursion limit exceeded" => build::too_deep(),
+        info => format!("this is not YAML: {info}"),
+    };
+    let problem = Problem::error(Code::FileInvalid, message).maybe_hint(hint);
     report.push_at(Span { start, end: start }, "", problem);
 }
 
