@@ -141,7 +141,8 @@ impl Secrets {
         }
     }
 
-    /// A text without them. A short value is taken out only where it stands alone, or `1` would eat every number.
+    /// A text without them. A short value is taken out only where it stands alone: `1` would eat every number, and a
+    /// password that is also a word would make messages unreadable.
     pub(crate) fn redact(&self, text: &str) -> String {
         let mut longest_first: Vec<&str> = self.values.iter().map(String::as_str).collect();
         longest_first.sort_by_key(|value| std::cmp::Reverse(value.len()));
@@ -149,19 +150,32 @@ impl Secrets {
     }
 }
 
+/// Shorter values are taken out only where nothing is joined to them.
+const LONG: usize = 8;
+
 fn redact_one(text: &str, value: &str) -> String {
-    const SHORT: usize = 4;
     let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find(value) {
-        let (head, tail) = (&rest[..at], &rest[at + value.len()..]);
-        let inside_a_word = head.ends_with(char::is_alphanumeric) || tail.starts_with(char::is_alphanumeric);
-        out.push_str(head);
-        out.push_str(if value.len() < SHORT && inside_a_word { value } else { "***" });
-        rest = tail;
+    let mut done = 0;
+    for (at, _) in text.match_indices(value) {
+        let end = at + value.len();
+        if value.len() < LONG && (continues(text[..at].chars().rev()) || continues(text[end..].chars())) {
+            continue;
+        }
+        out.push_str(&text[done..at]);
+        out.push_str("***");
+        done = end;
     }
-    out.push_str(rest);
+    out.push_str(&text[done..]);
     out
+}
+
+/// Whether these characters, from a value outwards, belong to one word, name or address with it.
+fn continues(mut outwards: impl Iterator<Item = char>) -> bool {
+    match outwards.next() {
+        Some('.' | '-' | '_' | ':' | '/') => outwards.next().is_some_and(char::is_alphanumeric),
+        Some(next) => next.is_alphanumeric(),
+        None => false,
+    }
 }
 
 #[cfg(test)]
@@ -222,5 +236,17 @@ mod tests {
         secrets.remember("hunter2");
         secrets.remember("1");
         assert_eq!(secrets.redact("bad value hunter2 for 1 of 10"), "bad value *** for *** of 10");
+        assert_eq!(secrets.redact("(hunter2): 'hunter2'; hunter2."), "(***): '***'; ***.");
+    }
+
+    #[test]
+    fn what_only_looks_like_a_short_secret_stays() {
+        let mut secrets = Secrets::default();
+        secrets.remember("1");
+        secrets.remember("flow");
+        secrets.remember("a-long-secret");
+        let said = "127.0.0.1:9092/1-a, 11: flows, orders.flow, dataflow, flow-1 and flow_2";
+        assert_eq!(secrets.redact(said), said);
+        assert_eq!(secrets.redact("xa-long-secrety"), "x***y");
     }
 }

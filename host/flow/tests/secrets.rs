@@ -159,6 +159,21 @@ fn what_is_no_reference_is_an_issue_and_an_escape_is_none() {
 }
 
 #[test]
+fn a_user_s_name_is_shown_unless_it_comes_from_a_file() {
+    let flow = |name: &str| {
+        let security =
+            format!("group_id: g, security: {{ sasl_username: \"{name}\", sasl_password: \"${{P}}\" }}");
+        around("[ drain ]").replace("group_id: g", &security)
+    };
+    let world = World::new().var("U", "orders-service").var("P", CANARY).file("user", b"orders-service");
+    let said = "orders-service may not read topic orders-service";
+    for shown in ["orders-service", "${U}"] {
+        assert_eq!(world.compile(&flow(shown)).redact(said), said);
+    }
+    assert_eq!(world.compile(&flow("${file:user}")).redact(said), "*** may not read topic ***");
+}
+
+#[test]
 fn a_broker_can_be_named_and_a_password_cannot() {
     let text = around("[ drain ]").replace(
         "brokers: [localhost:9092], group_id: g",

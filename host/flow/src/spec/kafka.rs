@@ -307,7 +307,7 @@ fn security(cx: &mut Cx<'_>, fields: &mut Fields<'_>) -> Security {
     let mechanism = fields.take("sasl_mechanism");
     let username = fields.take("sasl_username");
     let password = fields.take("sasl_password");
-    for field in [&username, &password].into_iter().flatten() {
+    if let Some(field) = &password {
         cx.masks.push(field.node.span);
     }
     let what = format!("`{}`", fields.path);
@@ -316,13 +316,12 @@ fn security(cx: &mut Cx<'_>, fields: &mut Fields<'_>) -> Security {
         // No client will connect; a secret that is not asked for cannot be missing, nor leak.
         return Security::default();
     }
-    let mut read = |field: Option<Field<'_>>| {
-        let text = secret(cx, &field?)?;
-        cx.keep_secret(&text.value);
-        Some(text.value)
-    };
-    let sasl_username = read(username);
-    let sasl_password = read(password).map(Secret);
+    // A name is no secret unless it comes from a file: errors of brokers are to say who was refused.
+    let sasl_username = username.and_then(|field| text(cx, &field)).map(|name| name.value);
+    let sasl_password = password.and_then(|field| secret(cx, &field)).map(|password| {
+        cx.keep_secret(&password.value);
+        Secret(password.value)
+    });
     Security {
         protocol: protocol.and_then(|field| word(cx, &field, &PROTOCOLS)).map(|at| at.value.to_owned()),
         sasl_mechanism: mechanism
