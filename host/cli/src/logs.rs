@@ -51,10 +51,24 @@ fn parse(text: &str) -> Result<EnvFilter, String> {
         if let Some(meant) = mistyped.filter(|_| !LEVELS.contains(&level.as_str())) {
             return Err(format!("{VARIABLE}={text}: there is no level {level:?}; did you mean {meant:?}?"));
         }
+        if is_no_level(part) {
+            return Err(format!(
+                "{VARIABLE}={text}: there is no level {part:?}; the levels are {}",
+                LEVELS.join(", ")
+            ));
+        }
     }
     EnvFilter::try_new(text).map_err(|error| {
         format!("{VARIABLE}={text} is no filter: {error}; write for example `info` or `plugin=warn,info`")
     })
+}
+
+/// Whether a word that stands alone is neither a level nor a part of the program that logs.
+fn is_no_level(part: &str) -> bool {
+    let level =
+        || LEVELS.contains(&part.to_lowercase().as_str()) || part.parse::<u8>().is_ok_and(|level| level <= 5);
+    let target = || part.starts_with("loom") || part == "plugin" || part.contains(['=', '[', ':']);
+    !part.is_empty() && !level() && !target()
 }
 
 #[derive(Clone, Copy)]
@@ -118,7 +132,11 @@ mod tests {
         assert!(parse("info").is_ok());
         assert!(parse("loom_kafka=debug,info").is_ok());
         assert!(parse("WARN").is_ok());
-        for wrong in ["inof", "loom_kafka=debg", "=[", "info,warm"] {
+        assert!(parse("plugin,loom_kafka::librdkafka=trace").is_ok());
+        assert!(parse("3").is_ok());
+        for wrong in
+            ["inof", "loom_kafka=debg", "=[", "info,warm", "WARNING", "verbose", "info,quiet", "plugin=loud"]
+        {
             let message = parse(wrong).err().unwrap_or_default();
             assert!(message.starts_with("LOOM_LOG="), "{wrong}: {message:?}");
         }

@@ -491,3 +491,41 @@ fn a_folder_is_granted_at_an_absolute_path_of_its_own() {
     let relative = check(&text("{ host: a, guest: rel }"));
     assert_eq!(errors(&relative), ["VALUE_INVALID plugins.s.allow.dirs[0].guest"]);
 }
+
+#[test]
+fn a_login_needs_all_of_its_keys_and_a_protocol() {
+    let found = |security: &str| {
+        let text =
+            around("[ drain ]").replace("group_id: g", &format!("group_id: g, security: {{ {security} }}"));
+        errors(&World::new().compile(&text))
+    };
+    let at = "kafka.consumer.security";
+    let whole = "protocol: SASL_SSL, sasl_mechanism: PLAIN, sasl_username: u, sasl_password: p";
+    for fine in [whole, "protocol: SSL", "protocol: \"${P:-SASL_SSL}\", sasl_username: u"] {
+        assert!(found(fine).is_empty(), "{fine}: {:?}", found(fine));
+    }
+    let missing = format!("MISSING_KEY {at}");
+    assert_eq!(found("protocol: SASL_PLAINTEXT"), [missing.as_str(); 3]);
+    assert_eq!(found("protocol: SASL_SSL, sasl_username: u, sasl_password: p"), [missing]);
+    for idle in
+        ["sasl_username: u", "protocol: SSL, sasl_username: u", "protocol: PLAINTEXT, sasl_username: u"]
+    {
+        assert_eq!(found(idle), [format!("KAFKA_CONFIG_INVALID {at}.sasl_username")]);
+    }
+    for unsupported in ["GSSAPI", "OAUTHBEARER"] {
+        assert_eq!(
+            found(&whole.replace("PLAIN,", &format!("{unsupported},"))),
+            [format!("VALUE_INVALID {at}.sasl_mechanism")]
+        );
+    }
+}
+
+#[test]
+fn files_for_tls_lie_beside_the_flow() {
+    let extra = "extra: { ssl.ca.location: tls/ca.pem, ssl.key.location: /etc/key.pem }";
+    let plan =
+        World::new().plan(&around("[ drain ]").replace("topics: [in]", &format!("topics: [in], {extra}")));
+    let of = |key: &str| plan.consumer.extra[key].0.clone();
+    assert_eq!(std::path::Path::new(&of("ssl.ca.location")), std::path::Path::new("flows/tls/ca.pem"));
+    assert_eq!(of("ssl.key.location"), "/etc/key.pem");
+}

@@ -95,6 +95,8 @@ impl Grammar<'_> {
                                 "security",
                                 map([
                                     ("protocol", word("SASL_SSL")),
+                                    ("sasl_mechanism", word("PLAIN")),
+                                    ("sasl_username", word("u")),
                                     ("sasl_password", word("\"${CANARY}\"")),
                                 ]),
                             ),

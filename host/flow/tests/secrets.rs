@@ -14,7 +14,7 @@ fn shown(compiled: &Compiled) -> String {
 #[test]
 fn a_missing_file_is_named_as_written() {
     let text = around("[ drain ]")
-        .replace("group_id: g", "group_id: g, security: { sasl_password: \"${file:no/such}\" }");
+        .replace("group_id: g", "group_id: g, security: { protocol: SASL_SSL, sasl_mechanism: PLAIN, sasl_username: u, sasl_password: \"${file:no/such}\" }");
     let compiled = World::new().compile(&text);
     assert_eq!(warnings(&compiled), ["VARIABLE_UNSET kafka.consumer.security.sasl_password"]);
     assert!(compiled.issues[0].message.contains("${file:no/such}"), "{compiled:?}");
@@ -56,7 +56,7 @@ fn a_plan_shows_no_secret() {
     let text = around("[ { step: s }, { filter: env.X == payload.x }, { into_topic: a } ]")
         .replace(
             "group_id: g",
-            "group_id: g, security: { sasl_username: \"${X}\", sasl_password: \"${file:secret}\" }, extra: { ssl.key.password: \"${X}\" }",
+            "group_id: g, security: { protocol: SASL_SSL, sasl_mechanism: PLAIN, sasl_username: \"${X}\", sasl_password: \"${file:secret}\" }, extra: { ssl.key.password: \"${X}\" }",
         )
         .replace(
             "component: step.wasm",
@@ -161,8 +161,9 @@ fn what_is_no_reference_is_an_issue_and_an_escape_is_none() {
 #[test]
 fn a_user_s_name_is_shown_unless_it_comes_from_a_file() {
     let flow = |name: &str| {
-        let security =
-            format!("group_id: g, security: {{ sasl_username: \"{name}\", sasl_password: \"${{P}}\" }}");
+        let security = format!(
+            "group_id: g, security: {{ protocol: SASL_SSL, sasl_mechanism: PLAIN, sasl_username: \"{name}\", sasl_password: \"${{P}}\" }}"
+        );
         around("[ drain ]").replace("group_id: g", &security)
     };
     let world = World::new().var("U", "orders-service").var("P", CANARY).file("user", b"orders-service");
@@ -177,7 +178,7 @@ fn a_user_s_name_is_shown_unless_it_comes_from_a_file() {
 fn a_broker_can_be_named_and_a_password_cannot() {
     let text = around("[ drain ]").replace(
         "brokers: [localhost:9092], group_id: g",
-        "brokers: [\"${B}\"], group_id: g, security: { sasl_password: \"${P}\" }",
+        "brokers: [\"${B}\"], group_id: g, security: { protocol: SASL_SSL, sasl_mechanism: PLAIN, sasl_username: u, sasl_password: \"${P}\" }",
     );
     let compiled = World::new().var("B", "kafka-1:9092").var("P", CANARY).compile(&text);
     let said = format!("kafka-1:9092 does not answer to {CANARY}");

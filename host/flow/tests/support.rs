@@ -160,7 +160,7 @@ impl KafkaKeys for Client {
     }
 
     fn known(&self) -> &[&str] {
-        &["fetch.min.bytes", "linger.ms", "ssl.ca.location", "ssl.key.password"]
+        &["fetch.min.bytes", "linger.ms", "ssl.ca.location", "ssl.key.location", "ssl.key.password"]
     }
 }
 

@@ -9,6 +9,7 @@ use super::values::{At, Text, Zero, boolean, count, millis, name, secret, text, 
 use crate::Mode;
 use crate::issue::Code;
 use crate::plan::{Delivery, OffsetReset, OutOfRange, Secret, Security, Tombstones};
+use crate::reader::{Content, Scalar};
 use crate::report::{Place, Problem};
 
 /// The whole section.
@@ -293,16 +294,12 @@ fn security(cx: &mut Cx<'_>, fields: &mut Fields<'_>) -> Security {
         ("SASL_PLAINTEXT", "SASL_PLAINTEXT"),
         ("SASL_SSL", "SASL_SSL"),
     ];
-    const MECHANISMS: [(&str, &str); 5] = [
-        ("PLAIN", "PLAIN"),
-        ("SCRAM-SHA-256", "SCRAM-SHA-256"),
-        ("SCRAM-SHA-512", "SCRAM-SHA-512"),
-        ("GSSAPI", "GSSAPI"),
-        ("OAUTHBEARER", "OAUTHBEARER"),
-    ];
-    let Some(mut fields) = fields.take("security").and_then(|field| Fields::of(cx, &field)) else {
-        return Security::default();
-    };
+    // Those that a name and a password are enough for.
+    const MECHANISMS: [(&str, &str); 3] =
+        [("PLAIN", "PLAIN"), ("SCRAM-SHA-256", "SCRAM-SHA-256"), ("SCRAM-SHA-512", "SCRAM-SHA-512")];
+    let Some(field) = fields.take("security") else { return Security::default() };
+    let place = field.key_place();
+    let Some(mut fields) = Fields::of(cx, &field) else { return Security::default() };
     let protocol = fields.take("protocol");
     let mechanism = fields.take("sasl_mechanism");
     let username = fields.take("sasl_username");
@@ -316,6 +313,8 @@ fn security(cx: &mut Cx<'_>, fields: &mut Fields<'_>) -> Security {
         // No client will connect; a secret that is not asked for cannot be missing, nor leak.
         return Security::default();
     }
+    let sasl = [("sasl_mechanism", &mechanism), ("sasl_username", &username), ("sasl_password", &password)];
+    login(cx, &place, protocol.as_ref(), &sasl);
     // A name is no secret unless it comes from a file: errors of brokers are to say who was refused.
     let sasl_username = username.and_then(|field| text(cx, &field)).map(|name| name.value);
     let sasl_password = password.and_then(|field| secret(cx, &field)).map(|password| {
@@ -332,6 +331,40 @@ fn security(cx: &mut Cx<'_>, fields: &mut Fields<'_>) -> Security {
     }
 }
 
+/// Whether a client's setting is a path, which lies beside the flow as all paths in it. `probe` has the client search.
+fn names_a_file(key: &str, value: &str) -> bool {
+    key.starts_with("ssl.") && key.ends_with(".location") && !value.is_empty() && value != "probe"
+}
+
+/// A login needs all of its keys, and a protocol that asks for one: a client without them fails late, or connects without.
+fn login(
+    cx: &mut Cx<'_>,
+    security: &Place,
+    protocol: Option<&Field<'_>>,
+    sasl: &[(&str, &Option<Field<'_>>)],
+) {
+    let logs_in = match protocol.map(|field| &field.node.content) {
+        None => false,
+        Some(Content::Scalar(Scalar { text, .. })) if text.starts_with("SASL_") => true,
+        Some(Content::Scalar(Scalar { text, .. })) if text == "PLAINTEXT" || text == "SSL" => false,
+        // What it will be is not known here, or was reported.
+        Some(_) => return,
+    };
+    if logs_in {
+        for (key, _) in sasl.iter().filter(|(_, field)| field.is_none()) {
+            let message = format!("`security` names a protocol with a login, and no `{key}`");
+            cx.push(security, Problem::error(Code::MissingKey, message).hint(format!("add `{key}: …`")));
+        }
+        return;
+    }
+    if let Some(field) = sasl.iter().find_map(|(_, field)| field.as_ref()) {
+        let message = format!("`{}` has no effect: the protocol has no login", field.key);
+        let problem = Problem::error(Code::KafkaConfigInvalid, message)
+            .hint("add `protocol: SASL_SSL` (or `SASL_PLAINTEXT`), or remove the login");
+        cx.push(&field.key_place(), problem);
+    }
+}
+
 fn extra(cx: &mut Cx<'_>, fields: &mut Fields<'_>) -> Vec<ExtraSpec> {
     let Some(mut fields) = fields.take("extra").and_then(|field| Fields::of(cx, &field)) else {
         return Vec::new();
@@ -341,9 +374,12 @@ fn extra(cx: &mut Cx<'_>, fields: &mut Fields<'_>) -> Vec<ExtraSpec> {
         if is_secret(field.key) {
             cx.masks.push(field.node.span);
         }
-        let Some(value) = secret(cx, &field) else { continue };
+        let Some(mut value) = secret(cx, &field) else { continue };
         if is_secret(field.key) {
             cx.keep_secret(&value.value);
+        }
+        if names_a_file(field.key, &value.value) && !value.open {
+            value.value = cx.dir.join(&value.value).to_string_lossy().into_owned();
         }
         settings.push(ExtraSpec { key: field.key.to_owned(), value, key_place: field.key_place() });
     }
