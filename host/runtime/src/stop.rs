@@ -19,6 +19,8 @@ struct Shared {
     now: Arc<dyn Fn() -> Moment + Send + Sync>,
     requested: AtomicBool,
     since: OnceLock<Moment>,
+    /// The flow begins anew afterwards.
+    anew: AtomicBool,
     bells: Mutex<Vec<Arc<Bell>>>,
     /// Requests that are made with this one.
     rounds: Mutex<Vec<Weak<Shared>>>,
@@ -48,6 +50,7 @@ impl Stop {
             now,
             requested: AtomicBool::new(false),
             since: OnceLock::new(),
+            anew: AtomicBool::new(false),
             bells: Mutex::default(),
             rounds: Mutex::default(),
         };
@@ -64,6 +67,17 @@ impl Stop {
         }
         let rounds = std::mem::take(&mut *self.shared.rounds.lock().unwrap_or_else(PoisonError::into_inner));
         rounds.iter().filter_map(Weak::upgrade).for_each(|shared| Stop { shared }.request());
+    }
+
+    /// Asks for the end of this round alone, as after a crash: the flow begins anew from the committed offsets.
+    pub(crate) fn request_anew(&self) {
+        self.shared.anew.store(true, Ordering::Release);
+        self.request();
+    }
+
+    /// Whether a worker asked for a new beginning.
+    pub(crate) fn begins_anew(&self) -> bool {
+        self.shared.anew.load(Ordering::Acquire)
     }
 
     /// A request of its own, which this one makes too: for one round of a flow that may begin anew.

@@ -20,21 +20,70 @@ type Places<T> = Vec<Result<T, KafkaError>>;
 /// credentials are told at once and not as silence.
 const QUESTION: Duration = Duration::from_secs(2);
 
-/// A client that is asked questions, with the errors that it reports meanwhile.
+/// Starts a client.
+pub(super) type Start = Box<dyn Fn() -> Result<Arc<Client>, KafkaError> + Send + Sync>;
+
+/// A client that is asked questions. Once its certificate was renewed in its file, the next question is a new client's, which
+/// has read it.
 pub(super) struct Asked {
+    start: Start,
+    queue: fn(&Arc<Client>) -> Queue,
+    current: Mutex<Arc<Current>>,
+    brokers: Vec<String>,
+}
+
+/// The client that is asked now, with the errors that it reports meanwhile.
+struct Current {
     queue: Queue,
     errors: Mutex<Errors>,
-    brokers: Vec<String>,
     since: Instant,
 }
 
-impl Asked {
-    pub(super) fn new(queue: Queue, brokers: &[String]) -> Asked {
-        Asked { queue, errors: Mutex::new(Errors::new()), brokers: brokers.to_vec(), since: Instant::now() }
+impl Current {
+    fn new(queue: Queue) -> Arc<Current> {
+        Arc::new(Current { queue, errors: Mutex::new(Errors::new()), since: Instant::now() })
     }
 
-    pub(super) fn client(&self) -> &Arc<Client> {
-        self.queue.client()
+    fn is_outdated(&self) -> bool {
+        self.queue.client().files().are_replaced()
+    }
+}
+
+impl Asked {
+    /// `queue`: where its clients report errors.
+    pub(super) fn new(
+        start: Start,
+        queue: fn(&Arc<Client>) -> Queue,
+        brokers: &[String],
+    ) -> Result<Asked, KafkaError> {
+        let client = start()?;
+        Ok(Asked::of(&client, start, queue, brokers))
+    }
+
+    /// The same with a client that was started before.
+    pub(super) fn of(
+        client: &Arc<Client>,
+        start: Start,
+        queue: fn(&Arc<Client>) -> Queue,
+        brokers: &[String],
+    ) -> Asked {
+        let current = Mutex::new(Current::new(queue(client)));
+        Asked { start, queue, current, brokers: brokers.to_vec() }
+    }
+
+    /// The client for the next question.
+    pub(super) fn client(&self) -> Arc<Client> {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.is_outdated() {
+            match (self.start)() {
+                Ok(client) => *current = Current::new((self.queue)(&client)),
+                // A certificate may be there before its key is.
+                Err(error) => {
+                    tracing::warn!(target: "kafka", reason = %error, "renewed files cannot be used yet")
+                }
+            }
+        }
+        current.queue.client().clone()
     }
 
     /// Facts about topics, and what this client may do with them where the broker says.
@@ -161,7 +210,7 @@ impl Asked {
         for (tag, partition) in partitions.iter().enumerate() {
             list.push(&name(&partition.topic)?, partition.partition, timestamp_ms.max(0), tag);
         }
-        raw::offsets_at(self.client(), &mut list, timeout).map_err(|code| {
+        raw::offsets_at(&self.client(), &mut list, timeout).map_err(|code| {
             let doing = format!("asking for the offsets at {timestamp_ms} ms");
             self.explained(error(kind(code), code, doing))
         })?;
@@ -212,7 +261,7 @@ impl Asked {
     ) -> Result<T, KafkaError> {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let code = match ask(self.client(), left.min(QUESTION).max(Duration::from_millis(1))) {
+            let code = match ask(&self.client(), left.min(QUESTION).max(Duration::from_millis(1))) {
                 Ok(answer) => return Ok(answer),
                 Err(code) => code,
             };
@@ -225,8 +274,9 @@ impl Asked {
 
     /// An error with what the client itself said last: "timed out" has a cause, such as a refused connection.
     pub(super) fn explained(&self, mut failed: KafkaError) -> KafkaError {
-        let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
-        errors.drain_all(&self.queue);
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut errors = current.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        errors.drain_all(&current.queue);
         if !matches!(failed.kind, Kind::Transient | Kind::Coordinator) {
             return failed;
         }
@@ -234,12 +284,13 @@ impl Asked {
         match errors.cause() {
             Some(cause) => {
                 failed.message = format!("{asked}: {}", cause.message);
-                if cause.kind == Kind::Authentication {
+                // The next question is for a client that knows the renewed files.
+                if cause.kind == Kind::Authentication && !current.is_outdated() {
                     (failed.kind, failed.code) = (cause.kind, cause.code);
                 }
             }
             None => {
-                failed.message = match hints::why_no_answer(&self.brokers, self.since) {
+                failed.message = match hints::why_no_answer(&self.brokers, current.since) {
                     Some(hint) => format!("{asked}: {hint}"),
                     None => asked,
                 }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::classify::kind;
+use super::files::Files;
 use super::hints;
 use super::log::Limiter;
 use super::raw::{Client, Code, Event, EventKind, Queue};
@@ -49,16 +50,21 @@ impl Errors {
             Some((cause, why)) if event.is_fatal() => {
                 KafkaError { kind: Kind::Fatal, code: cause.name(), message: why }
             }
-            _ => told(code, event.text().into_owned()),
+            _ => told(client.files(), code, event.text().into_owned()),
         };
-        let now = Instant::now();
+        self.book(code, error, client.files(), Instant::now());
+    }
+
+    fn book(&mut self, code: Code, error: KafkaError, files: &Files, now: Instant) {
         let whole = code == ALL_BROKERS_DOWN;
         let refused = self.cause().is_some_and(|cause| cause.kind == Kind::Authentication);
         if !whole && (!refused || error.kind == Kind::Authentication) {
             self.cause = Some((now, error.clone()));
         }
-        if error.kind == Kind::Fatal || self.limiter.admit(code.0, now).is_some() {
-            self.new.push(error);
+        // What ends the client is told each time: the outage before it has the same code.
+        let ends = matches!(error.kind, Kind::Fatal | Kind::Authentication | Kind::Authorization);
+        if ends || self.limiter.admit(code.0, now).is_some() {
+            self.new.push(renewable(files, error));
         }
     }
 
@@ -75,7 +81,7 @@ impl Errors {
 
 /// An error in the client's words. A handshake that the other side just leaves is no verdict on certificates or passwords:
 /// brokers do that while they start or end, and listeners that do not speak TLS.
-fn told(code: Code, text: String) -> KafkaError {
+fn told(files: &Files, code: Code, text: String) -> KafkaError {
     if code == SSL && text.contains("unexpected eof") {
         let message = format!(
             "{text}: the connection was closed in the middle of the TLS handshake. Does the listener speak TLS \
@@ -93,9 +99,25 @@ fn told(code: Code, text: String) -> KafkaError {
         return KafkaError { kind: Kind::Authentication, code: code.name(), message };
     }
     // Where the other side checks certificates after the handshake, its verdict comes as a connection that broke.
-    let kind =
-        if ALERTS.iter().any(|alert| text.contains(alert)) { Kind::Authentication } else { kind(code) };
-    KafkaError { kind, code: code.name(), message: text }
+    if ALERTS.iter().any(|alert| text.contains(alert)) {
+        let message = match files.certificate() {
+            Some(certificate) => format!("{text}: the broker refuses the client's certificate {certificate}"),
+            None => format!(
+                "{text}: the broker asks for a client's certificate (ssl.certificate.location, ssl.key.location)"
+            ),
+        };
+        return KafkaError { kind: Kind::Authentication, code: code.name(), message };
+    }
+    KafkaError { kind: kind(code), code: code.name(), message: text }
+}
+
+/// A refusal that a new client may not meet: it reads files that were replaced since this one has read them.
+fn renewable(files: &Files, error: KafkaError) -> KafkaError {
+    if error.kind != Kind::Authentication || !files.are_replaced() {
+        return error;
+    }
+    let message = format!("{}; its files were replaced since this client has read them", error.message);
+    KafkaError { kind: Kind::Fatal, message, ..error }
 }
 
 /// What TLS calls it when our certificate is refused.
@@ -116,10 +138,52 @@ const AUTHENTICATION: Code = Code(-169);
 
 #[cfg(test)]
 mod tests {
-    use super::{AUTHENTICATION, Code, SSL, told};
-    use crate::error::Kind;
+    use std::time::Instant;
+
+    use super::{AUTHENTICATION, Code, Errors, Files, SSL};
+    use crate::error::{KafkaError, Kind};
 
     const TRANSPORT: Code = Code(-195);
+
+    fn told(code: Code, text: String) -> KafkaError {
+        super::told(&Files::default(), code, text)
+    }
+
+    const ALERT: &str = "Receive failed: SSL routines::sslv3 alert certificate expired: SSL alert number 45";
+
+    #[test]
+    fn a_refused_certificate_is_told_in_the_middle_of_an_outage_with_the_same_code() {
+        let (mut errors, now) = (Errors::new(), Instant::now());
+        for text in ["Connect failed: Connection refused", "Connect failed: Connection refused", ALERT, ALERT]
+        {
+            errors.book(TRANSPORT, told(TRANSPORT, text.into()), &Files::default(), now);
+        }
+        let mut given = Vec::new();
+        errors.give(&mut given);
+        let kinds: Vec<Kind> = given.iter().map(|error| error.kind).collect();
+        assert_eq!(kinds, [Kind::Transient, Kind::Authentication, Kind::Authentication]);
+    }
+
+    #[test]
+    fn a_refused_certificate_whose_file_was_replaced_is_for_a_new_client() {
+        let path = std::env::temp_dir().join(format!("loom-refused-{}.pem", std::process::id()));
+        std::fs::write(&path, "the old one").unwrap();
+        let files = Files::read([("ssl.certificate.location", &*path.display().to_string())]);
+        let tell = |text: &str| {
+            let mut errors = Errors::new();
+            errors.book(TRANSPORT, super::told(&files, TRANSPORT, text.into()), &files, Instant::now());
+            let mut given = Vec::new();
+            errors.give(&mut given);
+            given.remove(0)
+        };
+        let refused = tell(ALERT);
+        assert_eq!(refused.kind, Kind::Authentication);
+        assert!(refused.message.contains(&*path.display().to_string()), "{refused}");
+        std::fs::write(&path, "the new one").unwrap();
+        assert_eq!(tell(ALERT).kind, Kind::Fatal);
+        assert_eq!(tell("Connect failed: Connection refused").kind, Kind::Transient);
+        std::fs::remove_file(&path).unwrap();
+    }
 
     #[test]
     fn only_a_handshake_that_came_to_a_verdict_is_a_refusal() {
@@ -128,8 +192,7 @@ mod tests {
         let left = told(SSL, eof.into());
         assert_eq!(left.kind, Kind::Transient);
         assert!(left.message.contains("security.protocol"), "{left}");
-        let alert = "Receive failed: SSL routines::sslv3 alert certificate expired: SSL alert number 45";
-        assert_eq!(told(TRANSPORT, alert.into()).kind, Kind::Authentication);
+        assert_eq!(told(TRANSPORT, ALERT.into()).kind, Kind::Authentication);
         assert_eq!(told(TRANSPORT, "Receive failed: Disconnected".into()).kind, Kind::Transient);
         let refused =
             told(SSL, "SSL handshake failed: error:0A000086:SSL routines::certificate verify failed".into());

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use loom_types::{CommitOffset, TopicPartition};
 
-use super::classify::{configuration, error, group_kind};
+use super::classify::{error, group_kind};
 use super::commits::codes;
-use super::raw::{self, Client, Code, EventKind, List, Queue, Role};
-use super::{Asked, config, name};
+use super::raw::{self, Client, Code, EventKind, List, Queue};
+use super::{Asked, asker, name};
 use crate::error::{KafkaError, Kind};
 use crate::facts::{Committed, Group, GroupEntry, Member, Rights};
 use crate::settings::{ConsumerSettings, ProducerSettings};
@@ -40,10 +40,9 @@ impl Groups {
             return Ok(owner);
         }
         let settings = ConsumerSettings { group_id: self.settings.group(group), ..self.settings.clone() };
-        let role = Role::Consumer { commits: false };
-        let client = Client::new(role, config::consumer(&settings, 1, false)?).map_err(configuration)?;
         // Of two that are made at once, one is dropped again.
-        Ok(self.owner.get_or_init(|| Asked::new(Queue::consumer(&client), &settings.brokers)))
+        let asked = asker(settings)?;
+        Ok(self.owner.get_or_init(|| asked))
     }
 
     pub(super) fn committed(
@@ -61,7 +60,7 @@ impl Groups {
         for (tag, partition) in partitions.iter().enumerate() {
             list.push(&name(&partition.topic)?, partition.partition, -1, tag);
         }
-        raw::committed(asked.client(), &mut list, timeout).map_err(|code| {
+        raw::committed(&asked.client(), &mut list, timeout).map_err(|code| {
             let doing = format!("fetching the offsets of group `{of}`");
             asked.explained(error(group_kind(code), code, doing))
         })?;
@@ -102,8 +101,9 @@ impl Groups {
             let doing = format!("committing {} offsets of group `{of}`", entries.len());
             asked.explained(error(group_kind(code), code, doing))
         };
-        let replies = Queue::new(asked.client());
-        asked.client().commit(&list, &replies, 0).map_err(failed)?;
+        let client = asked.client();
+        let replies = Queue::new(&client);
+        client.commit(&list, &replies, 0).map_err(failed)?;
         let deadline = Instant::now() + timeout;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -135,7 +135,7 @@ impl Groups {
         timeout: Duration,
     ) -> Result<raw::GroupDescription, KafkaError> {
         let c_name = name(group)?;
-        raw::describe_group(input.client(), &c_name, timeout).map_err(|code| {
+        raw::describe_group(&input.client(), &c_name, timeout).map_err(|code| {
             input.explained(error(group_kind(code), code, format!("asking about group `{group}`")))
         })
     }

@@ -11,6 +11,7 @@ mod classify;
 mod commits;
 mod config;
 mod events;
+mod files;
 mod groups;
 mod hints;
 mod log;
@@ -58,9 +59,8 @@ impl KafkaBroker {
     /// # Errors
     /// [`crate::Kind::Configuration`] with librdkafka's sentence, where it refuses a key.
     pub fn new(settings: ConsumerSettings) -> Result<KafkaBroker, KafkaError> {
-        let role = Role::Consumer { commits: false };
-        let client = Client::new(role, config::consumer(&settings, 1, false)?).map_err(configuration)?;
-        let control = Asked::new(Queue::consumer(&client), &settings.brokers);
+        let control = asker(settings.clone())?;
+        control.client().files().warn_ahead();
         let groups = Groups::new(settings.clone());
         Ok(KafkaBroker { settings, control, groups, producers: Mutex::new(Vec::new()) })
     }
@@ -68,9 +68,11 @@ impl KafkaBroker {
     /// A producer client, kept from an earlier question or new.
     fn producer(&self, settings: &Arc<ProducerSettings>) -> Result<Arc<Client>, KafkaError> {
         let mut spare = self.producers.lock().unwrap_or_else(PoisonError::into_inner);
+        // One whose certificate was renewed since would be refused sooner or later.
+        spare.retain(|(_, client)| !client.files().are_replaced());
         match spare.iter().position(|(of, _)| of == settings) {
             Some(index) => Ok(spare.swap_remove(index).1),
-            None => Client::new(Role::Producer, config::producer(settings)?).map_err(configuration),
+            None => start_producer(settings),
         }
     }
 }
@@ -96,14 +98,16 @@ impl Broker for KafkaBroker {
             if answers[place].is_some() {
                 continue;
             }
+            let settings = output.producer.clone();
+            let start = Box::new(move || start_producer(&settings));
             let client = self.producer(&output.producer)?;
-            let asked = Asked::new(Queue::main(&client), &output.producer.brokers);
+            let asked = Asked::of(&client, start, Queue::main, &output.producer.brokers);
             let same: Vec<usize> =
                 (place..outputs.len()).filter(|other| outputs[*other].producer == output.producer).collect();
             let names: Vec<&str> = same.iter().map(|place| &*outputs[*place].topic).collect();
             let told = asked.output_topics(&names, deadline);
             let mut spare = self.producers.lock().unwrap_or_else(PoisonError::into_inner);
-            spare.push((output.producer.clone(), client));
+            spare.push((output.producer.clone(), asked.client()));
             drop(spare);
             for (place, answer) in same.into_iter().zip(told?) {
                 answers[place] = Some(answer);
@@ -178,6 +182,20 @@ impl Broker for KafkaBroker {
     fn writer(&self, outputs: &[OutputSettings], waker: Waker) -> Result<Box<dyn TopicSink>, KafkaError> {
         Ok(Box::new(Writer::new(outputs, &waker, |settings| self.producer(settings))?))
     }
+}
+
+/// What is asked outside of workers, through a consumer client of its own.
+fn asker(settings: ConsumerSettings) -> Result<Asked, KafkaError> {
+    let brokers = settings.brokers.clone();
+    let start = move || {
+        let role = Role::Consumer { commits: false };
+        Client::new(role, config::consumer(&settings, 1, false)?).map_err(configuration)
+    };
+    Asked::new(Box::new(start), Queue::consumer, &brokers)
+}
+
+fn start_producer(settings: &ProducerSettings) -> Result<Arc<Client>, KafkaError> {
+    Client::new(Role::Producer, config::producer(settings)?).map_err(configuration)
 }
 
 /// A topic's name for C.

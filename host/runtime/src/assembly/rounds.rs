@@ -1,8 +1,9 @@
 //! Running a flow, and beginning it anew in place.
 //!
 //! A producer that cannot go on (its id expired while it was idle, its epoch was fenced) leaves rows of which nobody
-//! knows whether they were written. As after a crash they are read again from the committed offsets, but for that the
-//! process need not end. What happens again and again is no accident, and stops the flow.
+//! knows whether they were written; a client whose certificate has run out is refused, though its file holds a new one.
+//! As after a crash everything is read again from the committed offsets, by clients of its own, but for that the process
+//! need not end. What happens again and again is no accident, and stops the flow.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ const WITHIN: Duration = Duration::from_secs(600);
 impl Assembled {
     /// Runs until the flow is stopped, fails, or ends with its input. Every client and plugin is closed when it returns.
     ///
-    /// Where a producer cannot go on, the flow begins anew in place, from the committed offsets: the outcome's ledger and
+    /// Where a client cannot go on, the flow begins anew in place, from the committed offsets: the outcome's ledger and
     /// partitions are the last round's, its counters those of all rounds.
     #[must_use]
     pub fn run(self) -> Outcome {

@@ -50,7 +50,7 @@ impl Worker {
             }
         }
         if let Some(failure) = self.final_answer(now, &answer) {
-            self.flow.shared.fail(failure);
+            self.not_committed(failure);
         }
         let permanent = answer
             .results

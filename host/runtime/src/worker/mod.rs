@@ -262,17 +262,13 @@ impl Worker {
     fn client_errors(&mut self, now: Moment) {
         let mut errors: Vec<KafkaError> = Vec::new();
         self.flow.outputs.client_errors(&mut errors);
-        errors.retain(|error| {
-            let fatal = error.kind == Kind::Fatal;
-            if fatal {
-                self.flow.shared.restart(|| format!("a producer cannot go on: {error}"));
-            }
-            !fatal
-        });
         self.source.client_errors(&mut errors);
         for error in errors {
-            let ends = matches!(error.kind, Kind::Fatal | Kind::Authentication | Kind::Authorization);
-            if ends {
+            if error.kind == Kind::Fatal {
+                self.flow.shared.restart(|| format!("a Kafka client cannot go on: {error}"));
+                continue;
+            }
+            if matches!(error.kind, Kind::Authentication | Kind::Authorization) {
                 tracing::error!(reason = %error, "a Kafka client cannot go on");
                 self.flow.shared.fail(format!("a Kafka client cannot go on: {error}; the flow stops"));
                 continue;

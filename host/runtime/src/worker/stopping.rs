@@ -2,6 +2,9 @@
 //!
 //! Everything is bounded by the shutdown's time-out, of which the last part belongs to the final commit. What did not
 //! get through stays uncommitted and is delivered again.
+//!
+//! Where the flow is to begin anew afterwards, the end is short, and what it does not bring about is no failure: the
+//! clients may be what is broken.
 
 use std::time::Duration;
 
@@ -33,6 +36,13 @@ impl Times {
         let committed = timeout - RELEASE_SHARE.min(timeout / 4);
         let drained = committed - COMMIT_SHARE.min(committed / 2);
         Times { interrupted: drained / 2, drained, committed }
+    }
+
+    /// Of a round that the flow begins anew after.
+    fn anew(timeout: Duration) -> Times {
+        let Times { interrupted, drained, committed } = Times::of(timeout);
+        let drained = drained.min(COMMIT_SHARE);
+        Times { interrupted, drained, committed: committed.min(drained + COMMIT_SHARE) }
     }
 }
 
@@ -101,11 +111,7 @@ impl Worker {
             }
             Phase::Awaiting { deadline } => {
                 if now >= deadline {
-                    let offsets = self.last_offsets();
-                    self.flow.shared.fail(format!(
-                        "the final commit was not answered in time ({offsets}); these records may be delivered again"
-                    ));
-                    self.phase = Phase::Closed;
+                    self.without_last_commit("was not answered in time");
                 }
                 false
             }
@@ -114,11 +120,14 @@ impl Worker {
     }
 
     fn begin_draining(&mut self, now: Moment) {
-        if !self.flow.shared.failures.is_empty() || self.flow.shared.restart.is_some() {
-            // Half a flow is not a flow: the other workers stop too, while this one drains.
+        // Half a flow is not a flow: the other workers stop too, while this one drains.
+        if !self.flow.shared.failures.is_empty() {
             self.stop.request();
+        } else if self.flow.shared.restart.is_some() {
+            self.stop.request_anew();
         }
-        let times = Times::of(self.flow.shared.plan.runtime.shutdown_timeout);
+        let timeout = self.flow.shared.plan.runtime.shutdown_timeout;
+        let times = if self.stop.begins_anew() { Times::anew(timeout) } else { Times::of(timeout) };
         // The time runs from the request, also while a call of a plugin kept the worker from seeing it.
         let late = self.stop.requested_for();
         // A producer that cannot go on writes nothing more, and what it has is read again.
@@ -207,12 +216,7 @@ impl Worker {
             return;
         }
         if now >= deadline {
-            let offsets = self.last_offsets();
-            self.flow.shared.fail(format!(
-                "the final commit did not succeed in time ({offsets}); these records may be delivered again"
-            ));
-            self.phase = Phase::Closed;
-            return;
+            return self.without_last_commit("did not succeed in time");
         }
         if self.commits.is_in_flight() || now < next {
             return;
@@ -253,6 +257,24 @@ impl Worker {
             })
             .collect();
         Some(format!("the final commit failed: {}; these records may be delivered again", list.join("; ")))
+    }
+
+    /// The end without the last commit.
+    fn without_last_commit(&mut self, why: &str) {
+        let offsets = self.last_offsets();
+        self.not_committed(format!(
+            "the final commit {why} ({offsets}); these records may be delivered again"
+        ));
+        self.phase = Phase::Closed;
+    }
+
+    /// What the last commit did not bring about is a failure of a stop, and none of a round that another one follows.
+    pub(super) fn not_committed(&mut self, why: String) {
+        if self.stop.begins_anew() {
+            tracing::warn!("{why}");
+        } else {
+            self.flow.shared.fail(why);
+        }
     }
 
     fn last_offsets(&self) -> String {

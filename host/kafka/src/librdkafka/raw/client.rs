@@ -10,6 +10,7 @@ use rdkafka::bindings as c;
 use super::code::{Code, take_error};
 use super::list::List;
 use super::queue::Queue;
+use crate::librdkafka::files::Files;
 use crate::librdkafka::{hints, log};
 
 /// How long the release of a client is waited for: a broker or a name server that does not answer can hold its threads
@@ -32,7 +33,11 @@ pub(in crate::librdkafka) enum Role {
 }
 
 /// A configuration under construction.
-pub(in crate::librdkafka) struct Conf(NonNull<c::rd_kafka_conf_t>);
+pub(in crate::librdkafka) struct Conf {
+    native: NonNull<c::rd_kafka_conf_t>,
+    /// The keys that name files of TLS, which the client reads when it starts.
+    files: Vec<(String, String)>,
+}
 
 impl Conf {
     /// librdkafka's defaults, with log lines sent to `tracing`.
@@ -44,21 +49,28 @@ impl Conf {
         unsafe { c::rd_kafka_conf_set_log_cb(conf.as_ptr(), Some(on_log)) };
         // SAFETY: as above.
         unsafe { c::rd_kafka_conf_set_ssl_cert_verify_cb(conf.as_ptr(), Some(on_certificate)) };
-        Conf(conf)
+        Conf { native: conf, files: Vec::new() }
     }
 
     /// Sets one key; the error is librdkafka's own sentence, and names the key.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         let text = |what: &str| format!("`{key}` holds a NUL byte in its {what}");
         let name = CString::new(key).map_err(|_| text("name"))?;
-        let value = CString::new(value).map_err(|_| text("value"))?;
+        let c_value = CString::new(value).map_err(|_| text("value"))?;
         let mut why = [0 as c_char; TEXT];
         // SAFETY: all pointers live through the call, and the buffer's length is given.
         let outcome = unsafe {
-            c::rd_kafka_conf_set(self.0.as_ptr(), name.as_ptr(), value.as_ptr(), why.as_mut_ptr(), why.len())
+            let conf = self.native.as_ptr();
+            c::rd_kafka_conf_set(conf, name.as_ptr(), c_value.as_ptr(), why.as_mut_ptr(), why.len())
         };
         match outcome {
-            c::rd_kafka_conf_res_t::RD_KAFKA_CONF_OK => Ok(()),
+            c::rd_kafka_conf_res_t::RD_KAFKA_CONF_OK => {
+                if key.starts_with("ssl.") && key.ends_with(".location") {
+                    self.files.retain(|(set, _)| set != key);
+                    self.files.push((key.to_owned(), value.to_owned()));
+                }
+                Ok(())
+            }
             // Where a key is another name of one, the sentence has that one.
             _ => match sentence(&why) {
                 why if why.contains(key) => Err(why),
@@ -73,22 +85,23 @@ impl Conf {
         let name = CString::new(key).ok()?;
         let (mut value, mut size) = ([0 as c_char; TEXT], TEXT);
         // SAFETY: the configuration is alive, and the buffer's length is given.
-        let outcome =
-            unsafe { c::rd_kafka_conf_get(self.0.as_ptr(), name.as_ptr(), value.as_mut_ptr(), &mut size) };
+        let outcome = unsafe {
+            c::rd_kafka_conf_get(self.native.as_ptr(), name.as_ptr(), value.as_mut_ptr(), &mut size)
+        };
         (outcome == c::rd_kafka_conf_res_t::RD_KAFKA_CONF_OK).then(|| sentence(&value))
     }
 
     /// Which events queues hand out, as a sum of `RD_KAFKA_EVENT_*`.
     fn events(&mut self, mask: c_int) {
         // SAFETY: the configuration is alive.
-        unsafe { c::rd_kafka_conf_set_events(self.0.as_ptr(), mask) };
+        unsafe { c::rd_kafka_conf_set_events(self.native.as_ptr(), mask) };
     }
 }
 
 impl Drop for Conf {
     fn drop(&mut self) {
         // SAFETY: ours; a client that took it over forgot this value.
-        unsafe { c::rd_kafka_conf_destroy(self.0.as_ptr()) };
+        unsafe { c::rd_kafka_conf_destroy(self.native.as_ptr()) };
     }
 }
 
@@ -96,6 +109,7 @@ impl Drop for Conf {
 pub(in crate::librdkafka) struct Client {
     handle: Handle,
     role: Role,
+    files: Files,
 }
 
 /// The pointer alone, so that it can be released on another thread.
@@ -118,17 +132,25 @@ impl Client {
             }
         };
         conf.events(events);
+        // Before the client reads them: a file that is replaced in between counts as replaced.
+        let files = Files::read(conf.files.iter().map(|(key, value)| (&**key, &**value)));
         let mut why = [0 as c_char; TEXT];
         // SAFETY: on success the configuration belongs to the client, and `conf` is forgotten below; on failure it
         // stays ours. The buffer's length is given.
-        let client = unsafe { c::rd_kafka_new(kind, conf.0.as_ptr(), why.as_mut_ptr(), why.len()) };
+        let client = unsafe { c::rd_kafka_new(kind, conf.native.as_ptr(), why.as_mut_ptr(), why.len()) };
         let handle = Handle(NonNull::new(client).ok_or_else(|| sentence(&why))?);
+        conf.files = Vec::new();
         std::mem::forget(conf);
         if matches!(role, Role::Consumer { .. }) {
             // SAFETY: the client is alive. From here on what would go to its main queue goes to the consumer's.
             unsafe { c::rd_kafka_poll_set_consumer(handle.0.as_ptr()) };
         }
-        Ok(Arc::new(Client { handle, role }))
+        Ok(Arc::new(Client { handle, role, files }))
+    }
+
+    /// The files that it has read to prove itself.
+    pub fn files(&self) -> &Files {
+        &self.files
     }
 
     pub(super) fn ptr(&self) -> *mut c::rd_kafka_t {
