@@ -49,6 +49,7 @@ impl Assembled {
             name: name.clone(),
             id: info.id,
             partitions: info.partitions,
+            missing_since: None,
         });
         let keeper = Keeper::new(keeper::Parts {
             broker: self.broker.clone(),

@@ -59,6 +59,8 @@ pub(crate) struct KeptTopic {
     pub id: Option<TopicId>,
     /// Its partitions, as far as they were told of.
     pub partitions: i32,
+    /// Since when brokers do not know it.
+    pub missing_since: Option<Moment>,
 }
 
 /// What a keeper is built from.
@@ -138,7 +140,7 @@ impl Keeper {
             let due = *self.next_beat.get_or_insert(if at_once { now } else { now + interval });
             if due <= now {
                 self.next_beat = Some(now + interval);
-                self.beat();
+                self.beat(now);
             }
         }
         let questions = self.questions.iter().map(|question| question.not_before);
@@ -163,7 +165,7 @@ impl Keeper {
         interval.clamp(Duration::from_secs(1), Duration::from_secs(5))
     }
 
-    fn beat(&mut self) {
+    fn beat(&mut self, now: Moment) {
         if self.parts.gate.get() == Commits::Shut {
             return;
         }
@@ -185,10 +187,11 @@ impl Keeper {
         self.publish(failed);
         // While another owner may live, what it commits is its own business; and the start has only just read them.
         if self.parts.tracked && !held && self.beats > 1 {
-            self.read_back();
+            self.read_back(now);
         }
-        if self.beats.is_multiple_of(TOPICS_EVERY) && self.parts.gate.get() != Commits::Shut {
-            self.look_at_topics();
+        let missing = self.parts.topics.iter().any(|topic| topic.missing_since.is_some());
+        if (missing || self.beats.is_multiple_of(TOPICS_EVERY)) && self.parts.gate.get() != Commits::Shut {
+            self.look_at_topics(now);
         }
     }
 

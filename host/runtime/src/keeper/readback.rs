@@ -2,13 +2,13 @@
 
 use loom_delivery::readback::{Expected, Finding, Stored, judge};
 use loom_kafka::{Committed, Group};
-use loom_types::TopicPartition;
+use loom_types::{Moment, TopicPartition};
 
 use super::{Keeper, Note};
 use crate::failure::Failure;
 
 impl Keeper {
-    pub(super) fn read_back(&mut self) {
+    pub(super) fn read_back(&mut self, now: Moment) {
         let names: Vec<TopicPartition> = self.parts.partitions.iter().map(|kept| kept.name.clone()).collect();
         if names.is_empty() {
             return;
@@ -39,7 +39,7 @@ impl Keeper {
         }
         if findings.iter().any(|(_, finding, _)| *finding == Finding::Vanished) {
             // A topic that was deleted takes its offsets along; that is another matter.
-            self.look_at_topics();
+            self.look_at_topics(now);
         }
         let foreign: Vec<String> = findings
             .iter()
@@ -57,6 +57,8 @@ impl Keeper {
         }
         for (at, finding, seen) in findings {
             match finding {
+                // Where it went with its topic, it cannot be committed.
+                Finding::Vanished if self.is_missing(&self.parts.partitions[at].name.topic) => {}
                 Finding::Vanished | Finding::Behind => self.commit_again(at, finding, seen.as_ref()),
                 Finding::Predecessor => self.parts.partitions[at].initial = seen,
                 Finding::Fine | Finding::Foreign => {}

@@ -1,12 +1,19 @@
-//! The input topics, looked at again while the flow runs: whether they are still the same, and whether they grew.
+//! The input topics, looked at again while the flow runs: whether they are still there and the same, and whether they
+//! grew.
 
-use loom_types::TopicPartition;
+use std::time::Duration;
+
+use loom_kafka::Kind;
+use loom_types::{Moment, TopicPartition};
 
 use super::{Commits, Keeper};
 use crate::failure::Failure;
 
+/// A topic that brokers do not know for so long was deleted: one that comes back knows the newest a little later.
+const DELETED_AFTER: Duration = Duration::from_secs(10);
+
 impl Keeper {
-    pub(super) fn look_at_topics(&mut self) {
+    pub(super) fn look_at_topics(&mut self, now: Moment) {
         if self.parts.gate.get() == Commits::Shut {
             return;
         }
@@ -18,9 +25,27 @@ impl Keeper {
                 return;
             }
         };
-        let mut other = Vec::new();
+        let (mut other, mut deleted) = (Vec::new(), Vec::new());
         for (topic, info) in self.parts.topics.iter_mut().zip(infos) {
-            let Ok(info) = info else { continue };
+            let info = match info {
+                Ok(info) => info,
+                Err(error) if error.kind == Kind::UnknownTopic => {
+                    let since = topic.missing_since.get_or_insert_with(|| {
+                        tracing::warn!(
+                            topic = &*topic.name,
+                            reason = %error,
+                            "the brokers do not know the input topic any more; if it stays away, the flow stops"
+                        );
+                        now
+                    });
+                    if now.since(*since) >= DELETED_AFTER {
+                        deleted.push(topic.name.to_string());
+                    }
+                    continue;
+                }
+                Err(_) => continue,
+            };
+            topic.missing_since = None;
             if topic.id.zip(info.id).is_some_and(|(then, now)| then != now) {
                 other.push(topic.name.to_string());
                 continue;
@@ -48,7 +73,20 @@ impl Keeper {
         }
         if !other.is_empty() {
             self.end(Failure::new(another_topic(&other.join(", "))));
+        } else if !deleted.is_empty() && !self.parts.stop.is_requested() {
+            // What was read of the others is still committed.
+            self.failures.push(Failure::new(format!(
+                "{}: the input topic was deleted while the flow runs; the flow stops, and can start again when the topic is \
+                 there",
+                deleted.join(", ")
+            )));
+            self.parts.stop.request();
         }
+    }
+
+    /// Whether brokers did not know a topic when it was last looked at.
+    pub(super) fn is_missing(&self, topic: &str) -> bool {
+        self.parts.topics.iter().any(|kept| &*kept.name == topic && kept.missing_since.is_some())
     }
 }
 
