@@ -4,6 +4,7 @@
 //! defaults, and `extra`, applied last, may set them.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::classify::configuration;
 use super::raw::Conf;
@@ -130,6 +131,8 @@ pub(super) fn producer(settings: &ProducerSettings) -> Result<Conf, KafkaError> 
         // What idempotence brings along: an outage is waited out, and one request in flight keeps the order.
         keys.set("max.in.flight.requests.per.connection", 1);
         keys.set("retries", i32::MAX);
+        // A batch that is only acknowledged late would be written twice.
+        keys.set("socket.timeout.ms", 60_000);
     }
     keys.set("message.timeout.ms", 0);
     keys.set("partitioner", "murmur2_random");
@@ -152,6 +155,9 @@ pub(super) fn producer(settings: &ProducerSettings) -> Result<Conf, KafkaError> 
     keys.apply(&extra)
 }
 
+/// How long a broker may leave a request unanswered; the client's own default is a minute.
+const SILENCE: Duration = Duration::from_secs(20);
+
 /// The size of a batch, where no output's limit is below it.
 const BATCH_BYTES: usize = 1_000_000;
 
@@ -172,6 +178,9 @@ impl Keys {
         // For the hints in the lines about them; others are no news, since brokers close idle connections.
         keys.set("log.connection.close", true);
         keys.set("reconnect.backoff.max.ms", 2000);
+        // How long a leader that hangs holds its partitions after another was elected: the client asks nobody else before a
+        // request has run out of time. Longer than an election, and than a broker's wait for a copy mostly takes.
+        keys.set("socket.timeout.ms", SILENCE.as_millis());
         if let Some(protocol) = &credentials.protocol {
             keys.set("security.protocol", protocol);
             let tls = protocol.to_ascii_lowercase().ends_with("ssl");
@@ -294,7 +303,11 @@ mod tests {
         settings.extra.insert("message.max.bytes".into(), Sensitive("5000000".into()));
         settings.extra.insert("queued.min.messages".into(), Sensitive("7".into()));
         let conf = consumer(&settings, 1, true).unwrap();
+        assert_eq!(conf.get("socket.timeout.ms").as_deref(), Some("20000"));
         assert!(Client::new(Role::Consumer { commits: false }, conf).is_ok());
+        settings.extra.insert("socket.timeout.ms".into(), Sensitive("45000".into()));
+        let conf = consumer(&settings, 1, true).unwrap();
+        assert_eq!(conf.get("socket.timeout.ms").as_deref(), Some("45000"));
     }
 
     #[test]
@@ -308,7 +321,10 @@ mod tests {
                 largest_batch: None,
                 extra: BTreeMap::from([("linger.ms".to_owned(), Sensitive("20".into()))]),
             };
-            assert!(Client::new(Role::Producer, producer(&settings).unwrap()).is_ok());
+            let conf = producer(&settings).unwrap();
+            let silence = if idempotence { "20000" } else { "60000" };
+            assert_eq!(conf.get("socket.timeout.ms").as_deref(), Some(silence));
+            assert!(Client::new(Role::Producer, conf).is_ok());
         }
     }
 
