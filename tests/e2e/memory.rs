@@ -16,6 +16,7 @@ fn a_hundred_partitions_behind_a_held_flow_are_read_ahead_within_the_budget() ->
 fn one_stuck_record_costs_no_memory_and_holds_up_no_other_partition() -> Result<()> {
     let Some(broker) = shared() else { return Ok(()) };
     let report = StuckRecord::default().hold(broker)?;
+    println!("{report:?}");
     ensure!(report.passed > 10_000, "{report:?}");
     Ok(())
 }

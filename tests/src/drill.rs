@@ -16,11 +16,13 @@ mod cluster_faults;
 mod dice;
 mod host_kills;
 mod stage;
+mod stuck;
 mod tail;
 mod writer;
 
 pub use account::{Account, Death, Sighting, account};
-pub use bounded::{CONSTANT, HeldFlow, StuckRecord, StuckReport};
+pub use bounded::{CONSTANT, HeldFlow};
 pub use broker_kills::{BrokerKills, BrokerReport};
 pub use cluster_faults::{ClusterFaults, ClusterReport, Fault};
 pub use host_kills::{HostKills, HostReport};
+pub use stuck::{StuckRecord, StuckReport};

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use loom_tests::drill::{BrokerKills, ClusterFaults, Fault, HeldFlow, HostKills, StuckRecord};
+use loom_tests::drill::{BrokerKills, ClusterFaults, ClusterReport, Fault, HeldFlow, HostKills, StuckRecord};
 use loom_tests::kafka::{Broker, Secured};
 
 const HELP: &str = "\
@@ -13,15 +13,17 @@ then looks at memory.
 
 Usage: cargo xtask soak [OPTIONS]
 
+  --only PART       This part, and others that are named so: sim, kills, broker-kills, stuck, prefetch, faults, sequences
   --kills N         How often the host is killed (100)
   --broker-kills N  How often the broker is killed (10)
-  --rate N          Records a second (5000)
+  --rate N          Records a second (5000; 2000 to a cluster)
   --partitions N    Partitions of source and output (4)
   --workers N       Workers of the host (2)
   --life MS         The host lives at most so long after its first output (2000)
   --outage MS       The broker stays down so long (3000)
   --sequences N     Random sequences of faults of a cluster (50)
   --faults N        Faults of each sequence (5)
+  --first N         Which random sequence comes first, so that a seed's can be held in pieces (1)
   --pause MS        A broker of the cluster is paused so long (60000)
   --stuck MS        One record is stuck so long at full input (60000)
   --prefetch MIB    runtime.prefetch where a topic holds ten times that (64); 0 = leave it out
@@ -30,12 +32,21 @@ Usage: cargo xtask soak [OPTIONS]
 0 leaves a part out.
 ";
 
+/// The parts, in the order in which they are held. (The simulation is another program's, and is left to `xtask`.)
+const PARTS: [&str; 7] = ["sim", "kills", "broker-kills", "stuck", "prefetch", "faults", "sequences"];
+
 /// What is held, each part at full scale.
 struct Soak {
+    /// None = all.
+    only: Vec<String>,
     host: HostKills,
     broker: BrokerKills,
     sequences: u32,
+    /// The number of the first one, from 1.
+    first: u32,
     faults: u32,
+    /// Each fault once for sure, before chance decides.
+    each_fault: bool,
     cluster: ClusterFaults,
     stuck: StuckRecord,
     held: HeldFlow,
@@ -45,6 +56,7 @@ impl Default for Soak {
     fn default() -> Self {
         let (rate, partitions) = (5000, 4);
         Self {
+            only: Vec::new(),
             host: HostKills {
                 kills: 100,
                 rate,
@@ -60,7 +72,9 @@ impl Default for Soak {
                 ..BrokerKills::default()
             },
             sequences: 50,
+            first: 1,
             faults: 5,
+            each_fault: true,
             cluster: ClusterFaults {
                 rate: 2000,
                 partitions,
@@ -69,7 +83,12 @@ impl Default for Soak {
                 outage: Duration::from_secs(10),
                 ..ClusterFaults::default()
             },
-            stuck: StuckRecord { time: Duration::from_secs(60), rate: 10_000, ..StuckRecord::default() },
+            stuck: StuckRecord {
+                time: Duration::from_secs(60),
+                rate: 10_000,
+                backlog: 500_000,
+                ..StuckRecord::default()
+            },
             held: HeldFlow { prefetch: 64, ..HeldFlow::default() },
         }
     }
@@ -83,20 +102,29 @@ fn main() -> Result<()> {
             print!("{HELP}");
             return Ok(());
         }
-        let value: u32 = match arguments.next().map(|text| text.parse()) {
+        let text = arguments.next();
+        if option == "--only" {
+            match text.filter(|part| PARTS.contains(&&**part)) {
+                Some(part) => soak.only.push(part),
+                None => bail!("--only takes one of {}\n\n{HELP}", PARTS.join(", ")),
+            }
+            continue;
+        }
+        let value: u32 = match text.map(|text| text.parse()) {
             Some(Ok(value)) => value,
             _ => bail!("{option} takes a number\n\n{HELP}"),
         };
         match option.as_str() {
             "--kills" => soak.host.kills = value,
             "--broker-kills" => soak.broker.kills = value,
-            "--rate" => (soak.host.rate, soak.broker.rate) = (value, value),
+            "--rate" => (soak.host.rate, soak.broker.rate, soak.cluster.rate) = (value, value, value),
             "--partitions" => (soak.host.partitions, soak.broker.partitions) = (value, value),
             "--workers" => (soak.host.workers, soak.broker.workers) = (value, value),
             "--life" => soak.host.life = Duration::from_millis(value.into()),
             "--outage" => soak.broker.outage = Duration::from_millis(value.into()),
             "--sequences" => soak.sequences = value,
             "--faults" => soak.faults = value,
+            "--first" => soak.first = value,
             "--pause" => soak.cluster.pause = Duration::from_millis(value.into()),
             "--stuck" => soak.stuck.time = Duration::from_millis(value.into()),
             "--prefetch" => soak.held.prefetch = value.into(),
@@ -107,12 +135,51 @@ fn main() -> Result<()> {
             other => bail!("there is no option {other}\n\n{HELP}"),
         }
     }
-    if soak.host.kills > 0 || soak.broker.kills > 0 || !soak.stuck.time.is_zero() || soak.held.prefetch > 0 {
-        let Some(broker) = Broker::own()? else { bail!("the soak needs a Kafka that it may kill") };
-        kills(&soak.host, &soak.broker, &broker)?;
-        memory(&soak.stuck, &soak.held, &broker)?;
+    soak.leave_out();
+    soak.hold()
+}
+
+impl Soak {
+    /// A part that is not held has nothing to do.
+    fn leave_out(&mut self) {
+        let out = |part: &str| !self.only.is_empty() && self.only.iter().all(|only| only != part);
+        let [kills, brokers, stuck, prefetch] = ["kills", "broker-kills", "stuck", "prefetch"].map(out);
+        let [faults, sequences] = ["faults", "sequences"].map(out);
+        self.host.kills *= u32::from(!kills);
+        self.broker.kills *= u32::from(!brokers);
+        self.stuck.time *= u32::from(!stuck);
+        self.held.prefetch *= u64::from(!prefetch);
+        self.sequences *= u32::from(!sequences);
+        self.each_fault &= !faults && (self.sequences > 0 || !self.only.is_empty());
     }
-    cluster(&soak.cluster, soak.sequences, soak.faults)
+
+    fn hold(&self) -> Result<()> {
+        if self.host.kills > 0
+            || self.broker.kills > 0
+            || !self.stuck.time.is_zero()
+            || self.held.prefetch > 0
+        {
+            let Some(broker) = Broker::own()? else { bail!("the soak needs a Kafka that it may kill") };
+            kills(&self.host, &self.broker, &broker)?;
+            memory(&self.stuck, &self.held, &broker)?;
+        }
+        if !self.each_fault && self.sequences == 0 {
+            return Ok(());
+        }
+        let Some(cluster) = Secured::start(3)? else { bail!("the soak needs a Kafka that it may kill") };
+        if self.each_fault {
+            let drill = ClusterFaults { faults: Fault::ALL.to_vec(), ..self.cluster.clone() };
+            report("each fault once", &drill.hold(&cluster, |_| ())?);
+        }
+        let last = self.first + self.sequences;
+        for sequence in self.first..last {
+            // A seed that was given is the first sequence's; the others follow from it.
+            let seed = self.cluster.seed.map(|seed| seed + u64::from(sequence) - 1);
+            let drill = ClusterFaults { seed, ..self.cluster.clone() }.random(self.faults as usize);
+            report(&format!("sequence {sequence} of {}", last - 1), &drill.hold(&cluster, |_| ())?);
+        }
+        Ok(())
+    }
 }
 
 fn kills(host_kills: &HostKills, broker_kills: &BrokerKills, broker: &Broker) -> Result<()> {
@@ -147,6 +214,10 @@ fn memory(stuck: &StuckRecord, held: &HeldFlow, broker: &Broker) -> Result<()> {
             report.before / MIB,
             report.after / MIB
         );
+        println!(
+            "  a backlog of {} records in each of the other partitions: {:.2?} beside it, {:.2?} without it",
+            stuck.backlog, report.beside_it, report.without_it
+        );
     }
     if held.prefetch > 0 {
         let peak = held.hold(broker)?;
@@ -161,29 +232,12 @@ fn memory(stuck: &StuckRecord, held: &HeldFlow, broker: &Broker) -> Result<()> {
     Ok(())
 }
 
-fn cluster(drill: &ClusterFaults, sequences: u32, faults: u32) -> Result<()> {
-    if sequences == 0 {
-        return Ok(());
+fn report(what: &str, report: &ClusterReport) {
+    println!("{what} (seed {}): nothing lost, order kept", report.seed);
+    for (fault, time) in &report.recoveries {
+        println!("  {fault:?}: went on after {time:.1?}");
     }
-    let Some(cluster) = Secured::start(3)? else { bail!("the soak needs a Kafka that it may kill") };
-    // Each fault once for sure, before chance decides.
-    let first = ClusterFaults { faults: Fault::ALL.to_vec(), ..drill.clone() };
-    for sequence in 0..=sequences {
-        let drill = if sequence == 0 {
-            first.clone()
-        } else {
-            // A seed that was given is the first sequence's; the others follow from it.
-            let seed = drill.seed.map(|seed| seed + u64::from(sequence) - 1);
-            ClusterFaults { seed, ..drill.clone() }.random(faults as usize)
-        };
-        let report = drill.hold(&cluster, |_| ())?;
-        println!("sequence {sequence} of {sequences} (seed {}): nothing lost, order kept", report.seed);
-        for (fault, time) in &report.recoveries {
-            println!("  {fault:?}: went on after {time:.1?}");
-        }
-        println!("  output topic: {:?}\n  sink:         {:?}", report.topic, report.sink);
-    }
-    Ok(())
+    println!("  output topic: {:?}\n  sink:         {:?}", report.topic, report.sink);
 }
 
 fn count(what: &str, kill: u32, of: u32) {

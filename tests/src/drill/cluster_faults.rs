@@ -27,6 +27,9 @@ pub enum Fault {
     LeaderPaused,
     /// SIGSTOP of the group's coordinator, for the drill's pause.
     CoordinatorPaused,
+    /// SIGSTOP of the broker that leads a partition, until the flow has gone on without it: another one is elected, and
+    /// clients give up the request that hangs.
+    LeaderHangs,
     /// `kill -9` of all brokers, which come back after a pause.
     AllRestarted,
     /// Every write of a leader to its disk fails. Kafka ends such a broker; it is started again when another leads.
@@ -40,11 +43,12 @@ pub enum Fault {
 
 impl Fault {
     /// All there are.
-    pub const ALL: [Fault; 8] = [
+    pub const ALL: [Fault; 9] = [
         Fault::LeaderKilled,
         Fault::CoordinatorKilled,
         Fault::LeaderPaused,
         Fault::CoordinatorPaused,
+        Fault::LeaderHangs,
         Fault::AllRestarted,
         Fault::DiskFull,
         Fault::RightsTaken,
@@ -195,6 +199,13 @@ impl Run<'_> {
                 std::thread::sleep(self.drill.pause);
                 self.broker.unpause(id)?;
                 self.goes_on(2 * PATIENCE).with_context(|| format!("after broker {id} was paused"))?
+            }
+            Fault::LeaderHangs => {
+                let id = self.a_leader()?;
+                self.broker.pause(id)?;
+                let went_on = self.goes_on(PATIENCE).with_context(|| format!("while broker {id} hung"))?;
+                self.broker.unpause(id)?;
+                went_on
             }
             Fault::AllRestarted => {
                 self.broker.kill()?;

@@ -62,14 +62,28 @@ impl<'a> Space<'a> {
     pub fn topic_with(&self, name: &str, partitions: i32, config: &[(&str, &str)]) -> Result<String> {
         let topic = self.name(name);
         let new = NewTopic::new(&topic, partitions, TopicReplication::Fixed(self.broker.replicas()));
+        self.make(new, config)?;
+        Ok(topic)
+    }
+
+    /// Makes a topic of one partition whose copies are on these brokers, the first of which leads.
+    ///
+    /// # Errors
+    /// What the broker answers.
+    pub fn topic_on(&self, name: &str, brokers: &[i32], config: &[(&str, &str)]) -> Result<String> {
+        let (topic, copies) = (self.name(name), [brokers]);
+        self.make(NewTopic::new(&topic, 1, TopicReplication::Variable(&copies)), config)?;
+        Ok(topic)
+    }
+
+    fn make<'b>(&self, new: NewTopic<'b>, config: &[(&'b str, &'b str)]) -> Result<()> {
         let new = config.iter().fold(new, |new, (key, value)| new.set(key, value));
         let answers = wait(self.admin()?.create_topics([&new], &options()))?;
         for answer in answers {
             answer.map_err(|(topic, code)| anyhow!("cannot make topic {topic}: {code}"))?;
         }
-        self.topics.borrow_mut().push(topic.clone());
-        self.await_partitions(&topic, partitions)?;
-        Ok(topic)
+        self.topics.borrow_mut().push(new.name.to_owned());
+        self.await_partitions(new.name, new.num_partitions)
     }
 
     /// Has a topic that something else makes removed in the end.

@@ -64,14 +64,23 @@ fn simulate(optimised: bool, arguments: &[String]) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs the simulation at length, and the soak program on the optimised host.
+/// Runs the simulation at length, and the soak program on the optimised host; with `--only PART` what is named alone.
 pub fn soak(arguments: &[String]) -> Result<ExitCode> {
     let root = root();
-    let mut phases = Phases::new(4);
-    phases.run("The simulation, a million seeds", || {
-        let seeds = ["--seeds", SOAK_SEEDS].map(str::to_owned);
-        simulate(true, &seeds)
-    })?;
+    let only: Vec<&str> =
+        arguments.windows(2).filter(|pair| pair[0] == "--only").map(|pair| &*pair[1]).collect();
+    let simulates = only.is_empty() || only.contains(&"sim");
+    let drills = only.is_empty() || only.iter().any(|part| *part != "sim");
+    let mut phases = Phases::new(usize::from(simulates) + 3 * usize::from(drills));
+    if simulates {
+        phases.run("The simulation, a million seeds", || {
+            let seeds = ["--seeds", SOAK_SEEDS].map(str::to_owned);
+            simulate(true, &seeds)
+        })?;
+    }
+    if !drills {
+        return Ok(ExitCode::SUCCESS);
+    }
     phases.run("The guests", || ensure_target().and_then(|()| build(Which::All)))?;
     phases.run("loom-host, optimised", build_host)?;
     phases.run("Soak", || {
