@@ -1,7 +1,6 @@
 //! What the host expects of a broker, held against a real Kafka: the suite that the memory broker passes, too.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -11,8 +10,6 @@ use loom_kafka::memory::{self, TopicConfig};
 use loom_kafka::{Broker, ConsumerSettings};
 use loom_tests::PATIENCE;
 use loom_tests::kafka::{Outcome, Record, Space, shared};
-use rdkafka::ClientConfig;
-use rdkafka::consumer::{BaseConsumer, Consumer};
 
 /// A real broker; what is made on it goes with the space.
 struct RealKafka<'a> {
@@ -67,7 +64,7 @@ impl Fixture for RealKafka<'_> {
     }
 
     fn join_group<'a>(&'a self, group: &str, topic: &str) -> Box<dyn FnOnce() + 'a> {
-        let member = Member::join(&self.space.broker().address(), group, topic);
+        let member = self.space.broker().join(group, topic, MEMBER, "classic").expect("a client is made");
         Box::new(move || drop(member))
     }
 
@@ -87,43 +84,6 @@ impl Fixture for RealKafka<'_> {
 
     fn patience(&self) -> Duration {
         PATIENCE
-    }
-}
-
-/// A consumer that is a member of a group: it is polled on a thread of its own until it is dropped.
-struct Member {
-    leave: Arc<AtomicBool>,
-    polls: Option<thread::JoinHandle<()>>,
-}
-
-impl Member {
-    fn join(address: &str, group: &str, topic: &str) -> Self {
-        let consumer: BaseConsumer = ClientConfig::new()
-            .set("bootstrap.servers", address)
-            .set("group.id", group)
-            .set("client.id", MEMBER)
-            .set("enable.auto.commit", "false")
-            .create()
-            .expect("the settings are good");
-        consumer.subscribe(&[topic]).expect("a topic may be subscribed");
-        let leave = Arc::new(AtomicBool::new(false));
-        let left = leave.clone();
-        let polls = thread::spawn(move || {
-            while !left.load(Ordering::Relaxed) {
-                let _ = consumer.poll(Duration::from_millis(50));
-            }
-        });
-        Member { leave, polls: Some(polls) }
-    }
-}
-
-impl Drop for Member {
-    fn drop(&mut self) {
-        self.leave.store(true, Ordering::Relaxed);
-        if let Some(polls) = self.polls.take() {
-            // With it the consumer is closed, which leaves the group.
-            polls.join().expect("the member's thread ends");
-        }
     }
 }
 

@@ -3,13 +3,18 @@
 //! A test that needs a broker asks for it with `kafka::shared()` and returns where there is none.
 
 mod admin;
+mod certificates;
+mod changes;
 mod cluster;
 mod conformance;
+mod dead_letters;
 mod drills;
 mod flows;
 mod harness;
 mod memory;
 mod passing;
+mod producers;
 mod refusals;
 mod security;
+mod services;
 mod starts;

@@ -12,7 +12,7 @@ use loom_tests::kafka::{Access, PASSWORD, Record, Secured, Space, USER, skip};
 use loom_tests::tls::Validity;
 
 /// A broker with protected listeners that the tests here share.
-fn secured() -> Result<Option<&'static Secured>> {
+pub(super) fn secured() -> Result<Option<&'static Secured>> {
     static SECURED: OnceLock<Result<Option<Secured>, String>> = OnceLock::new();
     match SECURED.get_or_init(|| Secured::start(1).map_err(|error| format!("{error:#}"))) {
         Ok(secured) => Ok(secured.as_ref()),
@@ -39,8 +39,8 @@ fn flow(access: &Access, group: &str, input: &str, output: &str) -> Result<Folde
     Ok(folder)
 }
 
-/// Runs the flow with this access until three records are through and committed.
-fn passes(space: &Space<'_>, access: &Access, change: impl FnOnce(&mut Command)) -> Result<()> {
+/// Runs the flow with this access until three records are through and committed. Returns its folder.
+fn passes(space: &Space<'_>, access: &Access, change: impl FnOnce(&mut Command)) -> Result<Folder> {
     let broker = space.broker();
     let (name, group) = (format!("{:?}", Instant::now()), space.name("g"));
     let name: String = name.chars().filter(char::is_ascii_digit).collect();
@@ -56,7 +56,7 @@ fn passes(space: &Space<'_>, access: &Access, change: impl FnOnce(&mut Command))
     let stopped = ended.stopped()?;
     stopped.balances()?;
     assert_eq!(stopped.ended("topic"), 3);
-    Ok(())
+    Ok(folder)
 }
 
 /// Starts the host where the system's certificates are those of a slim image: this authority's, or none at all. That needs
@@ -87,7 +87,7 @@ fn can_have_a_system_of_its_own() -> bool {
 }
 
 /// Runs the flow with an access that cannot work: status 4, in time, and one error that holds these words.
-fn fails(space: &Space<'_>, access: &Access, words: &[&str]) -> Result<()> {
+pub(super) fn fails(space: &Space<'_>, access: &Access, words: &[&str]) -> Result<()> {
     fails_as(space, access, |_| (), words)
 }
 
@@ -132,7 +132,13 @@ fn tls_and_each_scram_mechanism_work_on_both_sides_and_for_offsets() -> Result<(
         let open = secured.at("OPEN")?.user("SASL_PLAINTEXT", mechanism, USER, PASSWORD);
         passes(&space, &open, |_| ())?;
         let safe = secured.at("SASL")?.user("SASL_SSL", mechanism, USER, PASSWORD).trusting(&ca);
-        passes(&space, &safe, |_| ())?;
+        let folder = passes(&space, &safe, |_| ())?;
+        // The commands that ask the broker without a running flow come in as the flow does.
+        let shown = Host::run(folder.path(), ["offsets", "flow.yaml", "--format", "json"])?;
+        shown.expect_status(0)?;
+        let text: String = shown.output.iter().map(|line| line.text.as_str()).collect();
+        let shown: serde_json::Value = serde_json::from_str(&text)?;
+        ensure!(shown["partitions"][0]["committed"] == 3 && shown["partitions"][0]["lag"] == 0, "{shown:#}");
     }
     Ok(())
 }
@@ -148,7 +154,7 @@ fn a_client_certificate_works() -> Result<()> {
     let access = access
         .extra("ssl.certificate.location", &certificate.display().to_string())
         .extra("ssl.key.location", &key.display().to_string());
-    passes(&space, &access, |_| ())
+    passes(&space, &access, |_| ()).map(drop)
 }
 
 #[test]
@@ -157,6 +163,11 @@ fn a_wrong_password_user_or_mechanism_is_told_at_once() -> Result<()> {
     let space = secured.broker.space();
     let at = || Ok::<_, anyhow::Error>(secured.at("SASL")?.trusting(&secured.authority()));
     let refused = ["authentication", "SASL"];
+    let wrong = at()?.user("SASL_SSL", "SCRAM-SHA-512", USER, "wrong");
+    let folder = flow(&wrong, &space.name("g"), &space.name("in"), &space.name("out"))?;
+    let shown = Host::run(folder.path(), ["offsets", "flow.yaml"])?;
+    shown.expect_status(4)?;
+    one_error(&shown, &refused)?;
     fails(&space, &at()?.user("SASL_SSL", "SCRAM-SHA-512", USER, "wrong"), &refused)?;
     fails(&space, &at()?.user("SASL_SSL", "SCRAM-SHA-512", "nobody", PASSWORD), &refused)?;
     fails(&space, &at()?.user("SASL_SSL", "PLAIN", USER, PASSWORD), &["PLAIN", "SCRAM-SHA-512"])

@@ -2,17 +2,21 @@
 
 mod access;
 mod broker;
+mod member;
 mod nodes;
 mod read;
 mod secured;
 mod space;
+mod tools;
 mod write;
 
 pub use access::Access;
 pub use broker::{Broker, shared, skip};
+pub use member::Member;
 pub use read::{Reader, Row};
 pub use secured::{PASSWORD, Secured, USER};
 pub use space::Space;
+pub use tools::KnownProducer;
 pub use write::{Outcome, Pen, Record};
 
 use std::time::Duration;
