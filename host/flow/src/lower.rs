@@ -2,7 +2,7 @@
 //!
 //! Every step answers none where the flow lacks something; a flow whose report has no error lacks nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use loom_types::ErrorKind;
@@ -13,7 +13,7 @@ use crate::plan::{
 };
 use crate::spec::{
     Branches, CallOptions, Choice, ConsumerSpec, ErrorsSpec, ExprSpec, FlowSpec, IntoTopic, KafkaSpec, Kind,
-    NodeSpec, ProcessSpec, Switch, SwitchDefault, extra_map,
+    NodeSpec, PluginSpec, ProcessSpec, ProducerSpec, Switch, SwitchDefault, extra_map,
 };
 
 /// Which route takes each kind of error.
@@ -23,7 +23,16 @@ type Routes = [Option<RouteId>; ErrorKind::ALL.len()];
 pub(crate) fn lower(flow: &FlowSpec, env: BTreeMap<String, String>) -> Option<Plan> {
     let kafka = flow.kafka.as_ref()?;
     let consumer = consumer(flow.consumer()?)?;
-    let mut lower = Lower { flow, kafka, outputs: Vec::new(), plugins: Vec::new(), routes: Vec::new() };
+    let mut lower = Lower {
+        plugin_specs: flow.plugins.iter().map(|plugin| (plugin.name.as_str(), plugin)).collect(),
+        producer_specs: kafka.producers.iter().map(|producer| (producer.name.as_str(), producer)).collect(),
+        kafka,
+        output_ids: HashMap::new(),
+        plugin_ids: HashMap::new(),
+        outputs: Vec::new(),
+        plugins: Vec::new(),
+        routes: Vec::new(),
+    };
     let around = lower.errors(flow.errors.as_ref(), Some([None; ErrorKind::ALL.len()]))?;
     let process = lower.process(flow.process.as_ref()?, Some(around))?;
     Some(Plan {
@@ -58,8 +67,11 @@ fn consumer(spec: &ConsumerSpec) -> Option<ConsumerPlan> {
 }
 
 struct Lower<'f> {
-    flow: &'f FlowSpec,
     kafka: &'f KafkaSpec,
+    plugin_specs: HashMap<&'f str, &'f PluginSpec>,
+    producer_specs: HashMap<&'f str, &'f ProducerSpec>,
+    output_ids: HashMap<String, OutputId>,
+    plugin_ids: HashMap<&'f str, PluginId>,
     outputs: Vec<OutputPlan>,
     plugins: Vec<PluginPlan>,
     routes: Vec<RoutePlan>,
@@ -198,10 +210,10 @@ impl Lower<'_> {
     }
 
     fn output(&mut self, name: &str) -> Option<OutputId> {
-        if let Some(index) = self.outputs.iter().position(|output| output.name == name) {
-            return Some(OutputId(index));
+        if let Some(id) = self.output_ids.get(name) {
+            return Some(*id);
         }
-        let own = self.kafka.producers.iter().find(|producer| producer.name == name);
+        let own = self.producer_specs.get(name).copied();
         let producer = own.or(self.kafka.producer.as_ref())?;
         let topic = producer.topic.as_ref().map_or(name, |topic| &topic.value);
         self.outputs.push(OutputPlan {
@@ -214,14 +226,16 @@ impl Lower<'_> {
             idempotence: producer.idempotence,
             extra: extra_map(&producer.extra),
         });
-        Some(OutputId(self.outputs.len() - 1))
+        let id = OutputId(self.outputs.len() - 1);
+        self.output_ids.insert(name.to_owned(), id);
+        Some(id)
     }
 
     fn plugin(&mut self, name: &str) -> Option<PluginId> {
-        if let Some(index) = self.plugins.iter().position(|plugin| &*plugin.name == name) {
-            return Some(PluginId(index));
+        if let Some(id) = self.plugin_ids.get(name) {
+            return Some(*id);
         }
-        let spec = self.flow.plugins.iter().find(|plugin| plugin.name == name)?;
+        let spec = *self.plugin_specs.get(name)?;
         self.plugins.push(PluginPlan {
             name: Arc::from(name),
             component: spec.component.as_ref()?.path.clone(),
@@ -232,6 +246,8 @@ impl Lower<'_> {
             breaker: spec.breaker,
             allow: spec.allow.clone(),
         });
-        Some(PluginId(self.plugins.len() - 1))
+        let id = PluginId(self.plugins.len() - 1);
+        self.plugin_ids.insert(&spec.name, id);
+        Some(id)
     }
 }

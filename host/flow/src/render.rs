@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, SourceCode};
-use miette::{ThemeCharacters, ThemeStyles};
+use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteError};
+use miette::{MietteSpanContents, SourceCode, SourceSpan, SpanContents, ThemeCharacters, ThemeStyles};
 use serde::Serialize;
 
 use crate::issue::{Issue, Severity, Stretch};
@@ -25,10 +25,56 @@ impl Default for HumanStyle {
     }
 }
 
+/// The file's text with an index of its lines: an excerpt is cut from the lines around it, where a plain text would be
+/// searched from its beginning for each.
+struct Excerpts<'t> {
+    file: &'t str,
+    text: &'t str,
+    /// Where each line starts, in bytes, as miette counts lines.
+    lines: Vec<usize>,
+}
+
+impl<'t> Excerpts<'t> {
+    fn new(file: &'t str, text: &'t str) -> Excerpts<'t> {
+        let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(index, _)| index + 1);
+        Excerpts { file, text, lines: std::iter::once(0).chain(ends).collect() }
+    }
+
+    fn line_of(&self, offset: usize) -> usize {
+        self.lines.partition_point(|start| *start <= offset).saturating_sub(1)
+    }
+}
+
+impl SourceCode for Excerpts<'_> {
+    fn read_span<'a>(
+        &'a self,
+        span: &SourceSpan,
+        before: usize,
+        after: usize,
+    ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
+        let first = self.line_of(span.offset()).saturating_sub(before + 1);
+        let last = self.line_of(span.offset() + span.len()) + after + 2;
+        let start = self.lines[first];
+        let end = self.lines.get(last).copied().unwrap_or(self.text.len());
+        let window = self.text.as_bytes().get(start..end).ok_or(MietteError::OutOfBounds)?;
+        let offset = span.offset().checked_sub(start).ok_or(MietteError::OutOfBounds)?;
+        let found = window.read_span(&(offset, span.len()).into(), before, after)?;
+        let at = (found.span().offset() + start, found.span().len()).into();
+        Ok(Box::new(MietteSpanContents::new_named(
+            self.file.to_owned(),
+            found.data(),
+            at,
+            found.line() + first,
+            found.column(),
+            found.line_count(),
+        )))
+    }
+}
+
 /// One issue as miette sees it.
 struct Shown<'i> {
     issue: &'i Issue,
-    source: &'i NamedSource<String>,
+    source: &'i Excerpts<'i>,
 }
 
 impl fmt::Display for Shown<'_> {
@@ -84,7 +130,7 @@ pub(crate) fn human(issues: &[Issue], file: &str, text: &str, style: HumanStyle)
     let handler = GraphicalReportHandler::new_themed(GraphicalTheme { characters, styles })
         .with_width(style.width)
         .with_context_lines(1);
-    let source = NamedSource::new(file, text.to_owned());
+    let source = Excerpts::new(file, text);
     let mut out = String::new();
     for issue in issues {
         let mut block = String::new();

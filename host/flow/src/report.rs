@@ -59,12 +59,14 @@ pub(crate) struct Report {
     file: String,
     text: Text,
     issues: Vec<Issue>,
+    has_errors: bool,
+    /// How many were not kept.
     left_out: usize,
 }
 
 impl Report {
     pub(crate) fn new(file: &str, text: Text) -> Report {
-        Report { file: file.to_owned(), text, issues: Vec::new(), left_out: 0 }
+        Report { file: file.to_owned(), text, issues: Vec::new(), has_errors: false, left_out: 0 }
     }
 
     /// The file's text as it was written.
@@ -77,10 +79,12 @@ impl Report {
     }
 
     pub(crate) fn push_at(&mut self, span: Span, path: &str, problem: Problem) {
-        if self.issues.len() >= MAX_ISSUES && self.has_errors() {
+        // The first error is kept even so, or a flow that is wrong would look right.
+        if self.issues.len() >= MAX_ISSUES && (self.has_errors || problem.severity == Severity::Warning) {
             self.left_out += 1;
             return;
         }
+        self.has_errors |= problem.severity == Severity::Error;
         self.issues.push(Issue {
             severity: problem.severity,
             code: problem.code,
@@ -94,7 +98,7 @@ impl Report {
     }
 
     pub(crate) fn has_errors(&self) -> bool {
-        self.issues.iter().any(|issue| issue.severity == Severity::Error)
+        self.has_errors
     }
 
     /// The issues in the order of the file.
@@ -102,11 +106,9 @@ impl Report {
         if self.left_out > 0 {
             let end = self.text.pos(self.text.as_str().len());
             let message = format!("{} more problems are not shown", self.left_out);
-            self.left_out = 0;
-            self.issues.truncate(MAX_ISSUES);
             let at = self.text.stretch(Span { start: end, end });
             self.issues.push(Issue {
-                severity: Severity::Error,
+                severity: if self.has_errors { Severity::Error } else { Severity::Warning },
                 code: Code::FileInvalid,
                 message,
                 file: self.file.clone(),

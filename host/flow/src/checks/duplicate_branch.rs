@@ -1,13 +1,16 @@
 //! `DUPLICATE_BRANCH`: a branch of `when` with a condition that an earlier branch has never gets a record.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use super::Checks;
 use super::node_unreachable::constant;
-use crate::entry::{Entry, Raised, flow};
+use crate::entry::{self, Raised, flow};
 use crate::issue::{Code, Severity};
 use crate::report::Problem;
-use crate::spec::{Branches, Choice, Kind, nodes};
+use crate::spec::{Branches, Choice, ExprSpec, Kind, ProcessSpec, nodes};
 
-pub(crate) const ENTRY: Entry = Entry {
+pub(crate) const ENTRY: entry::Entry = entry::Entry {
     title: "A branch has the condition of an earlier one",
     severity: Severity::Warning,
     meaning: "The first branch of `when` whose condition holds takes the record. Two branches of this `fork` or \
@@ -47,13 +50,16 @@ pub(super) fn check(checks: &mut Checks<'_>) {
     for (node, _) in nodes(&checks.processes) {
         let (Kind::Fork(switch) | Kind::Router(switch)) = &node.kind else { continue };
         let Branches::When(branches) = &switch.branches else { continue };
-        for (index, (condition, process)) in branches.iter().enumerate() {
-            // What always or never holds is said of the branch alone.
-            if constant(condition).is_some() {
-                continue;
-            }
-            let earlier = branches[..index].iter().find(|(earlier, _)| same(earlier, condition));
-            let (Some((_, Some(earlier))), Some(process)) = (earlier, process) else { continue };
+        let mut earlier: HashMap<&str, &ProcessSpec> = HashMap::new();
+        for (condition, process) in branches {
+            let (Some(condition), Some(process)) = (told_by(condition), process) else { continue };
+            let earlier = match earlier.entry(condition) {
+                Entry::Occupied(earlier) => *earlier.get(),
+                Entry::Vacant(first) => {
+                    first.insert(process);
+                    continue;
+                }
+            };
             let message = format!(
                 "this branch never gets a record: `{}` has the same condition",
                 earlier.place.path.trim_end_matches(".process")
@@ -66,14 +72,14 @@ pub(super) fn check(checks: &mut Checks<'_>) {
     }
 }
 
-/// Whether two conditions are one: the same text, or the same plugin.
-fn same(one: &Choice, other: &Choice) -> bool {
-    match (one, other) {
-        (Choice::Expr(one), Choice::Expr(other)) => match (&one.expr, &other.expr) {
-            (Some(one), Some(other)) => one.source().trim() == other.source().trim(),
-            _ => false,
-        },
-        (Choice::Plugin(one), Choice::Plugin(other)) => one.value == other.value && !one.open,
-        _ => false,
+/// What tells a condition from others: its text, or its plugin's name. What always or never holds is said of the branch
+/// alone.
+fn told_by(condition: &Choice) -> Option<&str> {
+    match condition {
+        Choice::Expr(ExprSpec { expr: Some(expr) }) if constant(condition).is_none() => {
+            Some(expr.source().trim())
+        }
+        Choice::Plugin(name) if !name.open => Some(&name.value),
+        Choice::Expr(_) | Choice::Plugin(_) | Choice::Invalid => None,
     }
 }

@@ -38,7 +38,7 @@ pub(crate) mod terminal_not_last;
 pub(crate) mod topic_loop;
 pub(crate) mod unterminated_branch;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use crate::CompileOptions;
@@ -47,14 +47,17 @@ use crate::interpolate::Secrets;
 use crate::plan::Delivery;
 use crate::report::{Place, Report};
 use crate::spec::{
-    ComponentSpec, FlowSpec, Kind, NodeSpec, PluginSpec, ProcessSpec, Seat, Seated, nodes, plugin_refs,
-    processes,
+    ComponentSpec, FlowSpec, Kind, NodeSpec, PluginSpec, ProcessSpec, ProducerSpec, Seat, Seated, nodes,
+    plugin_refs, processes,
 };
 
 /// What a rule sees.
 pub(crate) struct Checks<'a> {
     flow: &'a FlowSpec,
     processes: Vec<Seated<'a>>,
+    /// By name: flows may have thousands of either, and as many places that name them.
+    plugins: HashMap<&'a str, &'a PluginSpec>,
+    producers: HashMap<&'a str, &'a ProducerSpec>,
     report: &'a mut Report,
     /// Values that no issue shows.
     outside: &'a Secrets,
@@ -73,7 +76,13 @@ struct Unknown {
 
 impl<'a> Checks<'a> {
     fn plugin(&self, name: &str) -> Option<&'a PluginSpec> {
-        self.flow.plugins.iter().find(|plugin| plugin.name == name)
+        self.plugins.get(name).copied()
+    }
+
+    /// The producer that serves an output, its own or the default.
+    fn producer(&self, output: &str) -> Option<&'a ProducerSpec> {
+        let default = || self.flow.kafka.as_ref()?.producer.as_ref();
+        self.producers.get(output).copied().or_else(default)
     }
 
     /// What a plugin's component tells; none if it is not known.
@@ -92,9 +101,12 @@ pub(crate) fn check(
     options: CompileOptions,
 ) {
     let processes = processes(flow);
-    let facts = if options.plugins { ask(flow, &processes, components) } else { BTreeMap::new() };
+    let plugins = flow.plugins.iter().map(|plugin| (plugin.name.as_str(), plugin)).collect();
+    let producers = flow.kafka.iter().flat_map(|kafka| &kafka.producers);
+    let producers = producers.map(|producer| (producer.name.as_str(), producer)).collect();
+    let facts = if options.plugins { ask(&plugins, &processes, components) } else { BTreeMap::new() };
     let delivery = flow.consumer().map(|consumer| consumer.delivery());
-    let mut checks = Checks { flow, processes, report, outside, delivery, facts };
+    let mut checks = Checks { flow, processes, plugins, producers, report, outside, delivery, facts };
     kafka_config_invalid::check(&mut checks, keys);
     delivery_conflict::check(&mut checks);
     delivery_unset::check(&mut checks);
@@ -128,15 +140,14 @@ pub(crate) fn check(
 
 /// Asks about each file that a used plugin names, once.
 fn ask(
-    flow: &FlowSpec,
+    plugins: &HashMap<&str, &PluginSpec>,
     processes: &[Seated<'_>],
     components: &dyn Components,
 ) -> BTreeMap<PathBuf, Result<ComponentFacts, Unknown>> {
     let mut facts = BTreeMap::new();
     for (node, _) in nodes(processes) {
         for (name, _) in plugin_refs(node) {
-            let plugin = flow.plugins.iter().find(|plugin| plugin.name == name.value);
-            let component = plugin.and_then(|plugin| plugin.component.as_ref());
+            let component = plugins.get(name.value.as_str()).and_then(|plugin| plugin.component.as_ref());
             let Some(component) = component.filter(|component| !component.text.open) else { continue };
             let path: &Path = &component.path;
             if !facts.contains_key(path) {

@@ -3,6 +3,8 @@
 //! Only what is certain is said: a condition that is `true` or `false` as written, and labels that a selector of a known
 //! type cannot give.
 
+use std::collections::BTreeSet;
+
 use super::Checks;
 use crate::entry::{Entry, Raised, flow};
 use crate::expr::ResultKind;
@@ -55,9 +57,10 @@ pub(super) fn check(checks: &mut Checks<'_>) {
         match &switch.branches {
             Branches::When(branches) => conditions(branches, &mut found),
             Branches::By(Choice::Expr(ExprSpec { expr: Some(selector) }), branches) => {
+                let topics = topics_read(checks.flow).filter(|_| selector.source().trim() == "msg.topic");
                 for (label, process) in branches {
                     let why = no_such_label(selector.result_kind(), label)
-                        .or_else(|| no_such_topic(checks.flow, selector.source(), label));
+                        .or_else(|| no_such_topic(topics.as_ref()?, label));
                     found.extend(why.map(|why| (process.place.clone(), why)));
                 }
             }
@@ -126,10 +129,13 @@ fn no_such_label(kind: ResultKind, label: &str) -> Option<String> {
     }
 }
 
-/// Why `msg.topic` is never this label; none where a topic is not known yet.
-fn no_such_topic(flow: &FlowSpec, selector: &str, label: &str) -> Option<String> {
+/// The topics that the flow reads; none where one is not known yet.
+fn topics_read(flow: &FlowSpec) -> Option<BTreeSet<&str>> {
     let topics = &flow.consumer()?.topics.as_ref()?.value;
-    let known = selector.trim() == "msg.topic" && topics.iter().all(|topic| !topic.open);
-    (known && topics.iter().all(|topic| topic.value != label))
-        .then(|| format!("the flow reads no topic `{label}`"))
+    topics.iter().map(|topic| (!topic.open).then_some(topic.value.as_str())).collect()
+}
+
+/// Why `msg.topic` is never this label.
+fn no_such_topic(topics: &BTreeSet<&str>, label: &str) -> Option<String> {
+    (!topics.contains(label)).then(|| format!("the flow reads no topic `{label}`"))
 }

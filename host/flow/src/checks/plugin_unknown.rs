@@ -39,7 +39,7 @@ pub(super) fn check(checks: &mut Checks<'_>) {
     let names: Vec<&str> = checks.flow.plugins.iter().map(|plugin| plugin.name.as_str()).collect();
     for (node, _) in nodes(&checks.processes) {
         for (text, _) in plugin_refs(node) {
-            if text.open || names.contains(&text.value.as_str()) {
+            if text.open || checks.plugin(&text.value).is_some() {
                 continue;
             }
             let hint = match nearest(&text.value, &names).filter(|_| !text.sealed) {

@@ -49,8 +49,11 @@ pub(super) fn check(checks: &mut Checks<'_>) {
         if matches!(node.kind, Kind::Unknown) || refs.iter().any(|(text, _)| text.open) {
             return;
         }
-        // A mistyped name is an issue of its own, and not a second one of the plugin that is meant.
-        used.extend(refs.into_iter().filter_map(|(text, _)| nearest(&text.value, &names)));
+        for (text, _) in refs {
+            // A mistyped name is an issue of its own, and not a second one of the plugin that is meant.
+            let meant = checks.plugin(&text.value).map(|plugin| plugin.name.as_str());
+            used.extend(meant.or_else(|| nearest(&text.value, &names)));
+        }
     }
     if checks.flow.process.is_none() {
         return;

@@ -2,11 +2,13 @@
 //!
 //! A topic of that name on other brokers is another topic, as a flow that copies between clusters has it.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::Checks;
 use crate::entry::{Entry, Raised, flow};
 use crate::issue::{Code, Severity};
 use crate::report::Problem;
-use crate::spec::{IntoTopic, Kind, nodes};
+use crate::spec::{IntoTopic, Kind, Text, nodes};
 
 pub(crate) const ENTRY: Entry = Entry {
     title: "An output writes to a topic that the flow reads",
@@ -37,17 +39,20 @@ errors: { default: [ { into_topic: orders.failed } ] }
 };
 
 pub(super) fn check(checks: &mut Checks<'_>) {
-    let (Some(kafka), Some(consumer)) = (&checks.flow.kafka, checks.flow.consumer()) else { return };
+    let Some(consumer) = checks.flow.consumer() else { return };
     let Some(topics) = &consumer.topics else { return };
+    let read: BTreeMap<&str, &Text> =
+        topics.value.iter().filter(|read| !read.open).map(|read| (read.value.as_str(), read)).collect();
+    let brokers: BTreeSet<&String> = consumer.brokers.iter().collect();
     for (node, _) in nodes(&checks.processes) {
         let Kind::IntoTopic(IntoTopic { output, dlq, .. }) = &node.kind else { continue };
         for output in output.iter().chain(dlq).filter(|output| !output.open) {
-            let own = kafka.producers.iter().find(|producer| producer.name == output.value);
-            let Some(producer) = own.or(kafka.producer.as_ref()) else { continue };
+            let Some(producer) = checks.producer(&output.value) else { continue };
             let topic = producer.topic.as_ref().unwrap_or(output);
-            let shares = producer.brokers.iter().any(|broker| consumer.brokers.contains(broker));
-            let read = topics.value.iter().find(|read| !read.open && read.value == topic.value);
-            let Some(read) = read.filter(|_| shares && !topic.open) else { continue };
+            let Some(read) = read.get(topic.value.as_str()).filter(|_| !topic.open) else { continue };
+            if !producer.brokers.iter().any(|broker| brokers.contains(broker)) {
+                continue;
+            }
             let message =
                 format!("this flow reads the topic `{}`: what is written here comes back to it", read.shown);
             let problem = Problem::warning(Code::TopicLoop, message)

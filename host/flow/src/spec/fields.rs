@@ -124,6 +124,11 @@ pub(crate) fn unknown_key(cx: &mut Cx<'_>, path: &str, key: &Key, what: &str, kn
 
 /// The candidate that a mistyped word most probably means.
 pub(crate) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+    // Of thousands of names one is always near, and looking for it takes its time for each word.
+    const MOST: usize = 1000;
+    if known.len() > MOST {
+        return None;
+    }
     let lower = word.to_lowercase();
     known
         .iter()

@@ -21,7 +21,7 @@ pub(crate) use cx::Cx;
 pub(crate) use errors::ErrorsSpec;
 pub(crate) use exprs::{Choice, ExprSpec};
 pub(crate) use fields::nearest;
-pub(crate) use kafka::{ConsumerSpec, ExtraSpec, KafkaSpec, extra_map};
+pub(crate) use kafka::{ConsumerSpec, ExtraSpec, KafkaSpec, ProducerSpec, extra_map};
 pub(crate) use plugins::{ComponentSpec, PluginSpec};
 pub(crate) use process::{CallOptions, IntoTopic, Kind, NodeSpec, ProcessSpec};
 pub(crate) use switch::{Branches, Default as SwitchDefault, Switch};

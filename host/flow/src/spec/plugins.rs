@@ -1,5 +1,6 @@
 //! `plugins`: components, their configuration, bounds and grants.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use serde_json::Value;
@@ -155,9 +156,10 @@ fn allow(cx: &mut Cx<'_>, field: &Field<'_>) -> Allow {
         }
     }
     if let Some(list) = fields.take("dirs").and_then(|field| items(cx, &field, "folders")) {
+        let mut seen = BTreeSet::new();
         for item in &list {
             let Some((dir, place)) = dir(cx, item) else { continue };
-            if allow.dirs.iter().any(|other| other.guest == dir.guest) {
+            if !seen.insert(dir.guest.clone()) {
                 let message =
                     format!("`{}` is granted twice; the plugin sees one folder at a path", dir.guest);
                 cx.error(&place, Code::ValueInvalid, message);

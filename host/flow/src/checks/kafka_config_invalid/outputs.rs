@@ -14,7 +14,7 @@ pub(super) fn check(checks: &mut Checks<'_>) {
     let mut on_default = BTreeSet::new();
     let mut named = BTreeSet::new();
     for output in outputs {
-        if kafka.producers.iter().any(|producer| producer.name == output.value) {
+        if checks.producers.contains_key(output.value.as_str()) {
             continue;
         }
         match &kafka.producer {
