@@ -7,7 +7,11 @@ use crate::spec::{Kind, nodes};
 
 pub(super) fn check(checks: &mut Checks<'_>) {
     for (node, _) in nodes(&checks.processes) {
-        let Kind::Call { plugin: Some(plugin), options, .. } = &node.kind else { continue };
+        let (Kind::Call { plugin: Some(plugin), options, .. }
+        | Kind::ExpandRoutes { plugin: Some(plugin), options, .. }) = &node.kind
+        else {
+            continue;
+        };
         let Some(ordered) = options.ordered.as_ref().filter(|at| !at.value) else { continue };
         let Some(spec) = checks.plugin(&plugin.value) else { continue };
         if options.concurrency.is_none() && !spec.allow.network() {

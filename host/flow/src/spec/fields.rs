@@ -79,7 +79,11 @@ impl<'n> Fields<'n> {
     pub(crate) fn need(&mut self, cx: &mut Cx<'_>, key: &'static str) -> Option<Field<'n>> {
         let field = self.take(key);
         if field.is_none() {
-            cx.error(&self.place, Code::MissingKey, missing(&self.path, key));
+            let problem = Problem::error(Code::MissingKey, missing(&self.path, key));
+            cx.push(
+                &self.place,
+                problem.maybe_hint(example(key).map(|example| format!("write `{example}`"))),
+            );
         }
         field
     }
@@ -110,6 +114,24 @@ impl<'n> Fields<'n> {
 
 fn missing(path: &str, key: &str) -> String {
     if path.is_empty() { format!("the flow needs `{key}`") } else { format!("`{path}` needs `{key}`") }
+}
+
+/// What a key that must be there looks like.
+pub(crate) fn example(key: &str) -> Option<&'static str> {
+    Some(match key {
+        "name" => "name: NAME",
+        "process" => "process: [ … ]",
+        "brokers" => "brokers: [\"localhost:9092\"]",
+        "group_id" => "group_id: NAME",
+        "topics" => "topics: [TOPIC]",
+        "component" => "component: FILE.wasm",
+        "if" => "if: payload.total > 10",
+        "plugin" => "plugin: NAME",
+        "routes" => "routes: { TYPE: [ … ] }",
+        "host" => "host: FOLDER",
+        "guest" => "guest: /FOLDER",
+        _ => return None,
+    })
 }
 
 /// Reports a key that its mapping does not know.
@@ -159,7 +181,9 @@ pub(crate) fn items<'n>(cx: &mut Cx<'_>, field: &Field<'n>, of: &str) -> Option<
         return None;
     }
     let Content::Sequence(nodes) = &field.node.content else {
-        field.wrong_type(cx, &format!("a list of {of}"));
+        let message = format!("`{}` takes a list of {of}, not {}", field.key, field.node.what());
+        let hint = as_list(cx.report.text().slice(field.node.span));
+        cx.push(&field.place(), Problem::error(Code::WrongType, message).maybe_hint(hint));
         return None;
     };
     let items = nodes.iter().enumerate().map(|(index, node)| Field {
@@ -169,6 +193,20 @@ pub(crate) fn items<'n>(cx: &mut Cx<'_>, field: &Field<'n>, of: &str) -> Option<
         path: item(&field.path, index),
     });
     Some(items.collect())
+}
+
+/// One value as a list of it, where it stands on one line.
+fn as_list(written: &str) -> Option<String> {
+    // A block mapping needs its own line, and its first key may stand anywhere on it.
+    let one = !written.is_empty() && !written.contains(['\n', '\r', '|', '>']) && written.len() < 80;
+    let block = written.contains(": ") && !written.starts_with(['{', '"', '\'']);
+    match (one, block) {
+        (true, false) if written.starts_with('{') => Some(format!("write `[ {written} ]`")),
+        // Braces mean something inside of brackets.
+        (true, false) if written.starts_with("${") => Some(format!("write `[\"{written}\"]`")),
+        (true, false) => Some(format!("write `[{written}]`")),
+        _ => None,
+    }
 }
 
 /// Tags mean nothing in the language; mostly they are text that starts with `!`.

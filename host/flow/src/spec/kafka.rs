@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::cx::Cx;
-use super::fields::{Field, Fields, items};
+use super::fields::{Field, Fields, example, items};
 use super::values::{At, Text, Zero, boolean, count, millis, name, secret, text, word};
 use crate::Mode;
 use crate::issue::Code;
@@ -222,8 +222,9 @@ fn producer(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<ProducerSpec> {
 fn need<'n>(cx: &mut Cx<'_>, fields: &mut Fields<'n>, key: &'static str) -> Option<Field<'n>> {
     let field = fields.take(key);
     if field.is_none() {
-        let message = format!("`{}` needs `{key}`", fields.path);
-        cx.error(&fields.place, Code::KafkaConfigInvalid, message);
+        let problem = Problem::error(Code::KafkaConfigInvalid, format!("`{}` needs `{key}`", fields.path));
+        let hint = example(key).map(|example| format!("write `{example}`"));
+        cx.push(&fields.place, problem.maybe_hint(hint));
     }
     field
 }

@@ -17,6 +17,9 @@ use crate::report::{Place, Problem};
 /// Longer times are mistakes, and would overflow clocks.
 const LONGEST: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
 
+/// What is wrong with a time that is a bare number.
+const NO_UNIT: &str = "it has no unit";
+
 /// A text of the flow.
 #[derive(Clone, Debug)]
 pub(crate) struct Text {
@@ -100,9 +103,12 @@ fn parsed<T>(
     match parse(text.value.trim()) {
         Ok(value) => Some(At { value, place: text.place }),
         Err(why) => {
+            let unit = why == NO_UNIT && !text.sealed;
+            let hint =
+                unit.then(|| format!("write `{key}: {0}ms` or `{key}: {0}s`", text.shown, key = field.key));
             let why = if why.is_empty() { String::new() } else { format!(": {why}") };
             let message = format!("`{}` takes {wants}, not `{}`{why}", field.key, text.shown);
-            cx.error(&text.place, Code::ValueInvalid, message);
+            cx.push(&text.place, Problem::error(Code::ValueInvalid, message).maybe_hint(hint));
             None
         }
     }
@@ -138,7 +144,7 @@ pub(crate) fn duration(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<Duration> {
         match humantime::parse_duration(text) {
             Ok(value) if value.is_zero() => Err(String::new()),
             Ok(value) => Ok(value),
-            Err(_) if text.parse::<f64>().is_ok() => Err("it has no unit".to_owned()),
+            Err(_) if text.parse::<f64>().is_ok_and(|number| number > 0.0) => Err(NO_UNIT.to_owned()),
             Err(_) => Err(String::new()),
         }
     })?;
