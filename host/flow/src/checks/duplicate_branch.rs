@@ -50,7 +50,7 @@ pub(super) fn check(checks: &mut Checks<'_>) {
     for (node, _) in nodes(&checks.processes) {
         let (Kind::Fork(switch) | Kind::Router(switch)) = &node.kind else { continue };
         let Branches::When(branches) = &switch.branches else { continue };
-        let mut earlier: HashMap<&str, &ProcessSpec> = HashMap::new();
+        let mut earlier: HashMap<(Told, &str), &ProcessSpec> = HashMap::new();
         for (condition, process) in branches {
             let (Some(condition), Some(process)) = (told_by(condition), process) else { continue };
             let earlier = match earlier.entry(condition) {
@@ -72,14 +72,20 @@ pub(super) fn check(checks: &mut Checks<'_>) {
     }
 }
 
+#[derive(PartialEq, Eq, Hash)]
+enum Told {
+    ByText,
+    ByPlugin,
+}
+
 /// What tells a condition from others: its text, or its plugin's name. What always or never holds is said of the branch
 /// alone.
-fn told_by(condition: &Choice) -> Option<&str> {
+fn told_by(condition: &Choice) -> Option<(Told, &str)> {
     match condition {
         Choice::Expr(ExprSpec { expr: Some(expr) }) if constant(condition).is_none() => {
-            Some(expr.source().trim())
+            Some((Told::ByText, expr.source().trim()))
         }
-        Choice::Plugin(name) if !name.open => Some(&name.value),
+        Choice::Plugin(name) if !name.open => Some((Told::ByPlugin, &name.value)),
         Choice::Expr(_) | Choice::Plugin(_) | Choice::Invalid => None,
     }
 }
