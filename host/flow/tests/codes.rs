@@ -64,7 +64,6 @@ fn without_hint(code: Code) -> bool {
         code,
         Code::KafkaConfigInvalid
             | Code::MissingKey
-            | Code::NodeUnreachable
             | Code::NotAvailable
             | Code::PluginIncompatible
             | Code::PluginLoadFailed

@@ -47,29 +47,33 @@ errors: { default: [ { into_topic: orders.failed } ] }
     raised: Raised::ByCheck,
 };
 
+/// Where, why no record gets there, and what to do.
+type Found = (Place, String, String);
+
 pub(super) fn check(checks: &mut Checks<'_>) {
     let mut found = Vec::new();
     for seated in &checks.processes {
         after_filter(seated.process, &mut found);
     }
+    let topics = topics_read(checks.flow);
     for (node, _) in nodes(&checks.processes) {
         let (Kind::Fork(switch) | Kind::Router(switch)) = &node.kind else { continue };
         match &switch.branches {
             Branches::When(branches) => conditions(branches, &mut found),
             Branches::By(Choice::Expr(ExprSpec { expr: Some(selector) }), branches) => {
-                let topics = topics_read(checks.flow).filter(|_| selector.source().trim() == "msg.topic");
+                let topics = topics.as_ref().filter(|_| selector.source().trim() == "msg.topic");
                 for (label, process) in branches {
-                    let why = no_such_label(selector.result_kind(), label)
-                        .or_else(|| no_such_topic(topics.as_ref()?, label));
-                    found.extend(why.map(|why| (process.place.clone(), why)));
+                    let wrong = no_such_label(selector.result_kind(), label)
+                        .or_else(|| no_such_topic(topics?, label));
+                    found.extend(wrong.map(|(why, hint)| (process.place.clone(), why, hint)));
                 }
             }
             Branches::By(..) | Branches::Invalid => {}
         }
     }
-    for (place, why) in found {
-        let problem = Problem::warning(Code::NodeUnreachable, format!("no record gets here: {why}"));
-        checks.report.push(&place, problem);
+    for (place, why, hint) in found {
+        let message = format!("no record gets here: {why}");
+        checks.report.push(&place, Problem::warning(Code::NodeUnreachable, message).hint(hint));
     }
 }
 
@@ -85,45 +89,54 @@ pub(super) fn constant(condition: &Choice) -> Option<bool> {
     }
 }
 
-fn after_filter(process: &ProcessSpec, found: &mut Vec<(Place, String)>) {
+fn after_filter(process: &ProcessSpec, found: &mut Vec<Found>) {
     let followed = process.nodes.iter().zip(process.nodes.iter().skip(1));
     for (node, next) in followed {
         if let Kind::Filter(condition) = &node.kind
             && constant(condition) == Some(false)
         {
-            found.push((next.place.clone(), "the `filter` before it lets none through".to_owned()));
+            let why = "the `filter` before it lets none through".to_owned();
+            found.push((next.place.clone(), why, "remove the `filter`, or what follows it".to_owned()));
             return;
         }
     }
 }
 
-fn conditions(branches: &[(Choice, Option<ProcessSpec>)], found: &mut Vec<(Place, String)>) {
+fn conditions(branches: &[(Choice, Option<ProcessSpec>)], found: &mut Vec<Found>) {
     let mut taken = false;
     for (condition, process) in branches {
         let constant = constant(condition);
-        let why = match constant {
-            _ if taken => Some("an earlier branch takes every record"),
-            Some(false) => Some("its condition is `false`"),
+        let wrong = match constant {
+            _ if taken => {
+                Some(("an earlier branch takes every record", "move it before that branch, or remove it"))
+            }
+            Some(false) => Some(("its condition is `false`", "change the condition, or remove the branch")),
             _ => None,
         };
-        if let (Some(why), Some(process)) = (why, process) {
-            found.push((process.place.clone(), why.to_owned()));
+        if let (Some((why, hint)), Some(process)) = (wrong, process) {
+            found.push((process.place.clone(), why.to_owned(), hint.to_owned()));
         }
         taken |= constant == Some(true);
     }
 }
 
-/// Why a selector with results of this kind never gives a label.
-fn no_such_label(kind: ResultKind, label: &str) -> Option<String> {
+/// Why a selector with results of this kind never gives a label, and what to do.
+fn no_such_label(kind: ResultKind, label: &str) -> Option<(String, String)> {
     match kind {
-        ResultKind::Bool if !matches!(label, "true" | "false") => {
-            Some(format!("the selector gives `true` or `false`, never `{label}`"))
-        }
+        ResultKind::Bool if !matches!(label, "true" | "false") => Some((
+            format!("the selector gives `true` or `false`, never `{label}`"),
+            "write `true` or `false`".to_owned(),
+        )),
         ResultKind::Int | ResultKind::UInt | ResultKind::Double => {
             let unsigned = label.strip_prefix('-').unwrap_or(label);
             let digits = !unsigned.is_empty() && unsigned.bytes().all(|byte| byte.is_ascii_digit());
             let decimal = digits && (unsigned == "0" || !unsigned.starts_with('0')) && label != "-0";
-            (!decimal).then(|| format!("the selector gives whole numbers in decimal, never `{label}`"))
+            (!decimal).then(|| {
+                (
+                    format!("the selector gives whole numbers in decimal, never `{label}`"),
+                    "write the number without leading zeros and without a point".to_owned(),
+                )
+            })
         }
         _ => None,
     }
@@ -135,7 +148,12 @@ fn topics_read(flow: &FlowSpec) -> Option<BTreeSet<&str>> {
     topics.iter().map(|topic| (!topic.open).then_some(topic.value.as_str())).collect()
 }
 
-/// Why `msg.topic` is never this label.
-fn no_such_topic(topics: &BTreeSet<&str>, label: &str) -> Option<String> {
-    (!topics.contains(label)).then(|| format!("the flow reads no topic `{label}`"))
+/// Why `msg.topic` is never this label, and what to do.
+fn no_such_topic(topics: &BTreeSet<&str>, label: &str) -> Option<(String, String)> {
+    let wrong = || {
+        // Names of topics may come from outside, so none of them is suggested.
+        let hint = "correct the name, or add the topic to the consumer's `topics`".to_owned();
+        (format!("the flow reads no topic `{label}`"), hint)
+    };
+    (!topics.contains(label)).then(wrong)
 }
