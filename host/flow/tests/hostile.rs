@@ -2,11 +2,11 @@
 //! bounded memory.
 
 use std::fmt::Write as _;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use loom_flow::{HumanStyle, Severity};
 
-use crate::support::{World, around_with};
+use crate::support::{Stopwatch, World, around_with};
 
 /// What it is, its bytes, and words of the first error.
 type Case = (&'static str, fn() -> Vec<u8>, &'static str);
@@ -178,7 +178,7 @@ const CASES: [Case; 26] = [
 
 fn answer(case: &Case) {
     let (what, bytes, words) = case;
-    let start = Instant::now();
+    let watch = Stopwatch::start();
     let compiled = World::new().compile_bytes(&bytes());
     let errors: Vec<&str> = compiled
         .issues
@@ -190,8 +190,7 @@ fn answer(case: &Case) {
     assert!(compiled.issues.len() <= 1002, "{what}");
     let shown = compiled.render(HumanStyle::default());
     assert!(shown.len() < 20 << 20, "{what} prints {} bytes", shown.len());
-    println!("{what} took {:?}", start.elapsed());
-    assert!(start.elapsed() < Duration::from_secs(20), "{what} took {:?}", start.elapsed());
+    assert!(watch.took() < Duration::from_secs(20), "{what} took {:?}", watch.took());
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! Mutated flows: whatever the bytes are, compiling ends, soon, with a plan or with an error.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use proptest::prelude::{ProptestConfig, any, prop, prop_oneof, proptest};
 use proptest::strategy::{Just, Strategy};
 
-use crate::support::{World, around_with};
+use crate::support::{Stopwatch, World, around_with};
 
 /// How many documents to try: 1,500, or what `LOOM_MUTATIONS` says.
 fn cases() -> u32 {
@@ -140,12 +140,12 @@ proptest! {
         for change in &changes {
             apply(&mut bytes, change);
         }
-        let start = Instant::now();
+        let watch = Stopwatch::start();
         let compiled = World::new().compile_bytes(&bytes);
         for issue in &compiled.issues {
             assert!(issue.at.line >= 1 && issue.at.column >= 1 && !issue.message.is_empty());
         }
         let _ = compiled.render(loom_flow::HumanStyle::default());
-        assert!(start.elapsed() < Duration::from_secs(5), "it took {:?}", start.elapsed());
+        assert!(watch.took() < Duration::from_secs(5), "it took {:?}", watch.took());
     }
 }

@@ -3,11 +3,34 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use loom_flow::{
     ClientKind, Code, CompileOptions, Compiled, ComponentFacts, Components, Environment, KafkaKeys,
     KeyRefusal, Mode, Plan, Role, Severity, SourceFile, compile,
 };
+
+/// A stopwatch that stands still while the machine does something else: the thread's time on a processor, where that can
+/// be asked.
+pub struct Stopwatch(Duration);
+
+impl Stopwatch {
+    pub fn start() -> Stopwatch {
+        Stopwatch(on_processor())
+    }
+
+    pub fn took(&self) -> Duration {
+        on_processor().saturating_sub(self.0)
+    }
+}
+
+fn on_processor() -> Duration {
+    static START: OnceLock<Instant> = OnceLock::new();
+    let read = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let nanos = read.and_then(|text| text.split_whitespace().next()?.parse().ok());
+    nanos.map_or_else(|| START.get_or_init(Instant::now).elapsed(), Duration::from_nanos)
+}
 
 /// What the flow sees of the world.
 pub struct World {
