@@ -265,7 +265,7 @@ impl SourceBuffers {
         let mut timeless = false;
         for (i, row) in rows.iter().enumerate() {
             let at = column.at(*row);
-            let source = data.get(at);
+            let source = batch.source(*row);
             self.topic.push(data.topic_index(at));
             self.partition.push(source.partition as u32);
             self.offset.push(source.offset.0 as u64);
@@ -287,7 +287,7 @@ impl SourceBuffers {
             offset: &self.offset,
             timestamp_ms: &self.timestamp_ms,
             timestamp_validity: &self.timestamp_validity,
-            row: (!data.is_plain()).then(|| self.row.values()),
+            row: (!batch.is_plain()).then(|| self.row.values()),
         }
     }
 }

@@ -19,6 +19,8 @@ pub struct Batch {
     key: Option<Column<BytesColumn>>,
     headers: Option<Column<HeaderColumn>>,
     source: Column<SourceColumn>,
+    /// Which of its record's rows each is; none where every row is a record as Kafka has it.
+    name: Option<Column<BytesColumn>>,
     /// The keys before `rekeyed`; none where the keys are as they came.
     former_key: Option<Option<Column<BytesColumn>>>,
 }
@@ -76,7 +78,20 @@ impl Batch {
     /// Where a row came from.
     #[must_use]
     pub fn source(&self, row: u32) -> Source<'_> {
-        self.source.data().get(self.source.at(row))
+        Source { row: self.name(row), ..self.source.data().get(self.source.at(row)) }
+    }
+
+    /// Which of its record's rows a row is: [`Source::row`].
+    #[must_use]
+    pub fn name(&self, row: u32) -> &str {
+        let bytes = self.name.as_ref().map_or(&[][..], |name| name.data().value(name.at(row)));
+        std::str::from_utf8(bytes).unwrap_or_default()
+    }
+
+    /// Whether every row is a record as Kafka has it.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.name.is_none()
     }
 
     /// The bytes of a row's payload and key: what bounds count.
@@ -120,11 +135,21 @@ impl Batch {
             key: self.key.as_ref().map(|key| key.select(&index, &mut shared)),
             headers: self.headers.as_ref().map(|headers| headers.select(&index, &mut shared)),
             source: self.source.select(&index, &mut shared),
+            name: self.name.as_ref().map(|name| name.select(&index, &mut shared)),
             former_key: self
                 .former_key
                 .as_ref()
                 .map(|key| key.as_ref().map(|key| key.select(&index, &mut shared))),
         }
+    }
+
+    /// The batch with these names of its rows ([`Source::row`]), which must be UTF-8. Panics when there is not one for each
+    /// row.
+    #[must_use]
+    pub fn named(mut self, name: BytesColumn) -> Batch {
+        assert_eq!(name.len(), self.len(), "a name column has one row for each row of its batch");
+        self.name = Some(Column::new(name));
+        self
     }
 
     /// The batch with other keys, which remembers those that it had. Panics when there is not one for each row.
@@ -191,6 +216,8 @@ pub struct BatchBuilder {
     keyed: bool,
     headers: HeaderBuilder,
     source: SourceBuilder,
+    name: BytesBuilder,
+    named: bool,
 }
 
 impl BatchBuilder {
@@ -203,6 +230,8 @@ impl BatchBuilder {
             keyed: false,
             headers: HeaderBuilder::new(),
             source: SourceBuilder::new(topics),
+            name: BytesBuilder::new(),
+            named: false,
         }
     }
 
@@ -235,7 +264,14 @@ impl BatchBuilder {
         self.key.push(record.key);
         self.keyed |= record.key.is_some();
         self.headers.end_row();
-        self.source.push(record.topic, record.partition, record.offset, record.timestamp_ms, record.row);
+        if !record.row.is_empty() && !self.named {
+            self.named = true;
+            (0..self.len()).for_each(|_| self.name.push(Some(b"")));
+        }
+        if self.named {
+            self.name.push(Some(record.row.as_bytes()));
+        }
+        self.source.push(record.topic, record.partition, record.offset, record.timestamp_ms);
     }
 
     /// The offset of a row that was appended. Panics when there is no such row.
@@ -262,6 +298,7 @@ impl BatchBuilder {
             key: std::mem::take(&mut self.keyed).then(|| Column::new(key)),
             headers: with_headers.then(|| Column::new(headers)),
             source: Column::new(self.source.finish()),
+            name: std::mem::take(&mut self.named).then(|| Column::new(self.name.finish())),
             former_key: None,
         }
     }
@@ -320,5 +357,30 @@ mod tests {
         let former = batch.with_former_keys();
         assert_eq!((former.key(0), former.key(1)), (Some(&b"b"[..]), None));
         assert_eq!(former.clone().with_former_keys().key(0), Some(&b"b"[..]));
+    }
+
+    #[test]
+    fn rows_that_share_a_record_have_names_of_their_own() {
+        let batch = letters("ab");
+        assert!(batch.is_plain());
+        let mut names = BytesBuilder::new();
+        [&b"0"[..], b"0", b"1"].into_iter().for_each(|name| names.push(Some(name)));
+        let batch = batch.select(&[0, 1, 1]).named(names.finish()).select(&[2, 0]);
+        let of = |row| (batch.source(row).offset.0, batch.source(row).row, batch.name(row));
+        assert_eq!((of(0), of(1)), ((1, "1", "1"), (0, "0", "0")));
+        assert!(!batch.is_plain());
+    }
+
+    #[test]
+    fn a_builder_names_the_rows_that_have_names() {
+        let mut builder = BatchBuilder::new(Arc::from(vec![Arc::from("in")]));
+        for row in ["", "2.0", ""] {
+            let (key, payload) = (None, None);
+            let offset = RecordOffset(0);
+            builder.push(RecordRef { topic: 0, partition: 0, offset, timestamp_ms: None, key, payload, row });
+        }
+        let batch = builder.finish();
+        assert_eq!([0, 1, 2].map(|row| batch.name(row)), ["", "2.0", ""]);
+        assert!(builder.finish().is_plain());
     }
 }

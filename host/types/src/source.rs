@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::column::{BytesBuilder, BytesColumn};
 use crate::ids::RecordOffset;
 
 /// The origin of one row.
@@ -20,7 +19,8 @@ pub struct Source<'a> {
     pub row: &'a str,
 }
 
-/// The origins of many rows.
+/// The records that many rows came from. Which of a record's rows each is, is a column of its own: rows that are made from
+/// a record share its entry here.
 #[derive(Clone, Debug)]
 pub struct SourceColumn {
     topics: Arc<[Arc<str>]>,
@@ -28,7 +28,6 @@ pub struct SourceColumn {
     partition: Vec<i32>,
     offset: Vec<i64>,
     timestamp_ms: Vec<Option<i64>>,
-    row: Option<BytesColumn>,
 }
 
 impl SourceColumn {
@@ -44,7 +43,7 @@ impl SourceColumn {
         self.offset.is_empty()
     }
 
-    /// The origin of a row. Panics when there is no such row.
+    /// The record that a row came from, as Kafka has it. Panics when there is no such row.
     #[must_use]
     pub fn get(&self, row: usize) -> Source<'_> {
         Source {
@@ -52,10 +51,7 @@ impl SourceColumn {
             partition: self.partition[row],
             offset: RecordOffset(self.offset[row]),
             timestamp_ms: self.timestamp_ms[row],
-            row: self
-                .row
-                .as_ref()
-                .map_or("", |rows| std::str::from_utf8(rows.value(row)).unwrap_or_default()),
+            row: "",
         }
     }
 
@@ -70,12 +66,6 @@ impl SourceColumn {
     pub fn topic_index(&self, row: usize) -> u16 {
         self.topic[row]
     }
-
-    /// Whether every row is a record as Kafka has it.
-    #[must_use]
-    pub fn is_plain(&self) -> bool {
-        self.row.is_none()
-    }
 }
 
 /// Builds a [`SourceColumn`].
@@ -86,8 +76,6 @@ pub struct SourceBuilder {
     partition: Vec<i32>,
     offset: Vec<i64>,
     timestamp_ms: Vec<Option<i64>>,
-    row: BytesBuilder,
-    derived: bool,
 }
 
 impl SourceBuilder {
@@ -100,8 +88,6 @@ impl SourceBuilder {
             partition: Vec::new(),
             offset: Vec::new(),
             timestamp_ms: Vec::new(),
-            row: BytesBuilder::new(),
-            derived: false,
         }
     }
 
@@ -118,24 +104,8 @@ impl SourceBuilder {
     }
 
     /// Appends a row; `topic` is an index into the topics that the builder was made with.
-    pub fn push(
-        &mut self,
-        topic: u16,
-        partition: i32,
-        offset: RecordOffset,
-        timestamp_ms: Option<i64>,
-        row: &str,
-    ) {
+    pub fn push(&mut self, topic: u16, partition: i32, offset: RecordOffset, timestamp_ms: Option<i64>) {
         debug_assert!(usize::from(topic) < self.topics.len());
-        if !row.is_empty() && !self.derived {
-            self.derived = true;
-            for _ in 0..self.offset.len() {
-                self.row.push(Some(b""));
-            }
-        }
-        if self.derived {
-            self.row.push(Some(row.as_bytes()));
-        }
         self.topic.push(topic);
         self.partition.push(partition);
         self.offset.push(offset.0);
@@ -150,14 +120,12 @@ impl SourceBuilder {
 
     /// The column so far; the builder is empty afterwards.
     pub fn finish(&mut self) -> SourceColumn {
-        let derived = std::mem::take(&mut self.derived);
         SourceColumn {
             topics: self.topics.clone(),
             topic: std::mem::take(&mut self.topic),
             partition: std::mem::take(&mut self.partition),
             offset: std::mem::take(&mut self.offset),
             timestamp_ms: std::mem::take(&mut self.timestamp_ms),
-            row: derived.then(|| self.row.finish()),
         }
     }
 }
