@@ -60,7 +60,13 @@ pub fn why_no_plugin(error: &FactsError) -> String {
 fn of_component(facts: &Facts) -> ComponentFacts {
     let roles = [
         (facts.roles.is_step(), Role::Step),
+        (facts.roles.is_expander(), Role::Expand),
+        (facts.roles.batch_step, Role::BatchStep),
+        (facts.roles.batch_expand, Role::BatchExpand),
+        (facts.roles.typed_expand, Role::TypedExpander),
         (facts.roles.is_predicate(), Role::Predicate),
+        (facts.roles.selector, Role::Selector),
+        (facts.roles.partitioner, Role::Partitioner),
         (facts.roles.sink, Role::Sink),
     ];
     ComponentFacts {

@@ -1,6 +1,8 @@
 //! What calls answer: by position in the rows that were given, failures sparse.
 
-use loom_types::Changes;
+use std::ops::Range;
+
+use loom_types::{Batch, BytesColumn, Changes};
 
 use crate::bindings::loom::plugin::types::Failure;
 use crate::log::cut;
@@ -44,7 +46,7 @@ pub struct RowFailure {
     pub reason: String,
 }
 
-/// What a step answered.
+/// What a step or batch step answered.
 #[derive(Debug)]
 pub struct StepAnswers {
     /// How many of the rows have an answer; fewer than were given only where the call was told to stop early.
@@ -65,6 +67,132 @@ pub struct PredicateAnswers {
     pub yes: Vec<bool>,
     /// Ascending by position.
     pub failures: Vec<RowFailure>,
+}
+
+/// What an expander made.
+///
+/// The new rows are a batch, ready to go on: each has its record's topic, partition, offset and time, and a name of its own
+/// ([`loom_types::Source::row`]), such as `2` for the third row of a record and `2.0` for the first row of that one. Rows
+/// of one input lie together, inputs in the order in which they were given.
+#[derive(Debug)]
+pub struct ExpandAnswers {
+    /// How many of the rows have an answer; fewer than were given only where the call was told to stop early.
+    pub answered: u32,
+    /// Every row that was made.
+    pub rows: Batch,
+    /// n + 1 for the n rows that were given: see [`ExpandAnswers::made_from`].
+    pub(crate) offsets: Vec<u32>,
+    /// Ascending by position. Nothing was made from rows at failed positions.
+    pub failures: Vec<RowFailure>,
+}
+
+impl ExpandAnswers {
+    /// Which of the new rows were made from the row at this position of those that were given. It may be none: below
+    /// `answered`, and where there is no failure, the record then ended there. Panics when there is no such position.
+    #[must_use]
+    pub fn made_from(&self, position: u32) -> Range<u32> {
+        self.offsets[position as usize]..self.offsets[position as usize + 1]
+    }
+}
+
+/// What a typed expander made.
+#[derive(Debug)]
+pub struct TypedExpandAnswers {
+    /// The rows. Those of one input are in the order of the plugin's types, those of one type in the plugin's.
+    pub made: ExpandAnswers,
+    /// A type for each row of `made.rows`: an index into [`TypedExpandNode::types`](crate::TypedExpandNode::types).
+    pub types: Vec<u32>,
+}
+
+/// What a batch expander made.
+#[derive(Debug)]
+pub struct BatchExpandAnswers {
+    /// How many of the rows have an answer; fewer than were given only where the call was told to stop early.
+    pub answered: u32,
+    /// Every row that was made, in the plugin's order. Each has topic, partition, offset and time of the first record that
+    /// it names (of the first of its batch, where it names none), and a name among the rows that do.
+    pub rows: Batch,
+    /// Which inputs each of them stands for. An input below `answered` that is in none of them, and has no failure, made
+    /// nothing: it ended there.
+    pub origins: Origins,
+    /// Ascending by position.
+    pub failures: Vec<RowFailure>,
+}
+
+/// Which inputs each row of a batch expander stands for, as sets of positions that rows can share. A row that names none
+/// stands for its whole batch, and all of those share one set: so what is kept grows with inputs and rows, not with their
+/// product.
+#[derive(Debug)]
+pub struct Origins {
+    /// The sets, end to end.
+    positions: Vec<u32>,
+    /// Where each set ends.
+    ends: Vec<usize>,
+    /// Each row's set.
+    set_of: Vec<u32>,
+}
+
+impl Origins {
+    pub(crate) fn new() -> Self {
+        Origins { positions: Vec::new(), ends: Vec::new(), set_of: Vec::new() }
+    }
+
+    /// Adds a set; positions ascend. Gives its number.
+    pub(crate) fn add_set(&mut self, positions: impl IntoIterator<Item = u32>) -> u32 {
+        self.positions.extend(positions);
+        self.ends.push(self.positions.len());
+        self.ends.len() as u32 - 1
+    }
+
+    /// The next row stands for this set.
+    pub(crate) fn add_row(&mut self, set: u32) {
+        self.set_of.push(set);
+    }
+
+    /// How many sets there are. Each has a row at least; two may be equal.
+    #[must_use]
+    pub fn sets(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// A set: positions of the rows that were given, ascending, each once, at least one. Panics when there is no such set.
+    #[must_use]
+    pub fn set(&self, set: usize) -> &[u32] {
+        let start = if set == 0 { 0 } else { self.ends[set - 1] };
+        &self.positions[start..self.ends[set]]
+    }
+
+    /// A row's set. Panics when there is no such row.
+    #[must_use]
+    pub fn set_of(&self, row: u32) -> usize {
+        self.set_of[row as usize] as usize
+    }
+
+    /// The inputs that a row stands for. Panics when there is no such row.
+    #[must_use]
+    pub fn of(&self, row: u32) -> &[u32] {
+        self.set(self.set_of(row))
+    }
+}
+
+/// What a selector or partitioner answered.
+#[derive(Debug)]
+pub struct ChoiceAnswers {
+    /// How many of the rows have an answer; fewer than were given only where the call was told to stop early.
+    pub answered: u32,
+    /// By position: a selector's label, which is UTF-8, or a partitioner's key. Null = none. Values at failed positions, and
+    /// from `answered` on, are null and mean nothing.
+    pub chosen: BytesColumn,
+    /// Ascending by position.
+    pub failures: Vec<RowFailure>,
+}
+
+impl ChoiceAnswers {
+    /// A selector's label for the row at this position. Panics when there is no such position.
+    #[must_use]
+    pub fn label(&self, position: u32) -> Option<&str> {
+        self.chosen.get(position as usize).and_then(|label| std::str::from_utf8(label).ok())
+    }
 }
 
 /// Why a call on a sink failed.

@@ -20,9 +20,16 @@ wasmtime::component::bindgen!({
             import loom:plugin/delivery@0.1.0;
             export loom:plugin/setup@0.1.0;
             export loom:plugin/step@0.1.0;
+            export loom:plugin/expand@0.1.0;
+            export loom:plugin/batch-step@0.1.0;
+            export loom:plugin/batch-expand@0.1.0;
+            export loom:plugin/typed-expand@0.1.0;
+            export loom:plugin/selector@0.1.0;
+            export loom:plugin/partitioner@0.1.0;
             export loom:plugin/predicate@0.1.0;
             export loom:plugin/sink@0.1.0;
             export loom:plugin/column-step@0.1.0;
+            export loom:plugin/column-expand@0.1.0;
             export loom:plugin/column-predicate@0.1.0;
         }
     ",
@@ -44,9 +51,16 @@ pub(crate) mod waiting {
                 import loom:plugin/delivery@0.1.0;
                 export loom:plugin/setup@0.1.0;
                 export loom:plugin/step@0.1.0;
+                export loom:plugin/expand@0.1.0;
+                export loom:plugin/batch-step@0.1.0;
+                export loom:plugin/batch-expand@0.1.0;
+                export loom:plugin/typed-expand@0.1.0;
+                export loom:plugin/selector@0.1.0;
+                export loom:plugin/partitioner@0.1.0;
                 export loom:plugin/predicate@0.1.0;
                 export loom:plugin/sink@0.1.0;
                 export loom:plugin/column-step@0.1.0;
+                export loom:plugin/column-expand@0.1.0;
                 export loom:plugin/column-predicate@0.1.0;
             }
         ",

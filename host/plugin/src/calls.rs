@@ -1,7 +1,8 @@
 //! Calls a guest on many rows, and finds the rows that are to blame when a call does not come back.
 //!
-//! - Rows go in plugin batches (one row each in the plain form). A batch without an answer is run again row by row, on
-//!   a fresh instance after each trap, so that the poison row is found and its neighbours get their answers.
+//! - Rows go in plugin batches, in the plain form one by one, and to what is about a batch all at once. A call on several
+//!   rows without an answer is made again row by row, on a fresh instance after each trap, so that the poison row is found
+//!   and its neighbours get their answers.
 //! - Where running rows again could repeat what they did outside, a batch that trapped fails as a whole instead.
 //! - A trapped instance is never used again; the next call makes a new one. So does a call on an instance that has
 //!   come to hold too much.
@@ -9,107 +10,90 @@
 //! - When a fresh instance cannot be started, every row left in this run of calls has that failure, and the next run
 //!   tries again.
 
+use std::sync::Arc;
+
 use loom_types::Batch;
 
-use crate::answers::{Cause, RowFailure};
+use crate::answers::Cause;
 use crate::fault::Fault;
 use crate::instance::{CallTime, Instance};
 use crate::limits::BATCH_ROWS;
 use crate::node::{Interrupt, NodeContext};
 use crate::plugin::{Plugin, StartError};
-
-/// Bytes of answers to one run of calls. Far above what a batch becomes, and below what a column can hold.
-pub(crate) const ANSWER_BYTES: usize = 1 << 30;
-
-/// A role in one of its forms: how an instance is made ready for it, and called.
-pub(crate) trait Guest: Sized {
-    /// What the answers are collected in.
-    type Answers<'a>: Answers;
-
-    /// Finds the functions, and asks the plugin what it must be asked first.
-    fn open(plugin: &Plugin, instance: &mut Instance) -> Result<Self, StartError>;
-
-    /// Whether one call takes many rows: the column form is used where the plugin has it.
-    fn takes_batches(plugin: &Plugin) -> bool;
-
-    /// Calls the guest on these rows. Without a fault the answers to all of them are collected; with one, none is.
-    fn call(
-        &mut self,
-        instance: &mut Instance,
-        time: CallTime,
-        batch: &Batch,
-        rows: &[u32],
-        answers: &mut Self::Answers<'_>,
-    ) -> Result<(), Fault>;
-}
-
-/// Answers in the order of the rows.
-pub(crate) trait Answers {
-    /// The next row failed.
-    fn fail(&mut self, cause: Cause, reason: String);
-}
-
-/// Failures of one run of calls.
-#[derive(Debug, Default)]
-pub(crate) struct Failures {
-    pub(crate) booked: Vec<RowFailure>,
-}
-
-impl Failures {
-    pub(crate) fn book(&mut self, position: usize, cause: Cause, reason: String) {
-        self.booked.push(RowFailure { position: position as u32, cause, reason });
-    }
-}
+use crate::role::{Collector, Role, Unit};
 
 /// One node's place for an instance.
-pub(crate) struct Slot<G> {
+pub(crate) struct Slot<R> {
     plugin: Plugin,
     node: NodeContext,
     time: CallTime,
-    /// Whether one call takes many rows.
-    batches: bool,
+    unit: Unit,
     batch_bytes: usize,
     /// Whether a batch that trapped fails as a whole, and no row of it is run again.
     pub(crate) fails_batches: bool,
     /// What ends a run of calls early.
     pub(crate) interrupt: Option<Interrupt>,
-    live: Option<(Instance, G)>,
+    /// What the first instance said; see [`Role::types`].
+    types: Arc<[Arc<str>]>,
+    live: Option<(Instance, R)>,
 }
 
-impl<G: Guest> Slot<G> {
+impl<R: Role> Slot<R> {
     /// Starts the first instance.
     pub(crate) fn new(plugin: &Plugin, node: NodeContext) -> Result<Self, StartError> {
         let limits = plugin.limits();
-        let mut slot = Slot {
+        let mut slot: Slot<R> = Slot {
             plugin: plugin.clone(),
             time: CallTime::new(node.timeout.unwrap_or(limits.timeout)),
-            batches: G::takes_batches(plugin),
+            unit: R::unit(plugin),
             batch_bytes: limits.batch_bytes(),
             fails_batches: false,
             interrupt: None,
             node,
+            types: Arc::default(),
             live: None,
         };
-        slot.live = Some(slot.start()?);
+        let first = slot.start()?;
+        slot.types = first.1.types().into();
+        slot.live = Some(first);
         Ok(slot)
     }
 
-    fn start(&self) -> Result<(Instance, G), StartError> {
+    fn start(&self) -> Result<(Instance, R), StartError> {
         let mut instance = Instance::start(&self.plugin, &self.node)?;
         let _in_flight = self.plugin.loaded().beat.enter();
-        let guest = G::open(&self.plugin, &mut instance)?;
+        let role = R::open(&self.plugin, &mut instance)?;
         instance.started();
-        Ok((instance, guest))
+        Ok((instance, role))
+    }
+
+    /// A fresh instance, which must say of itself what the first one said.
+    fn start_again(&self) -> Result<(Instance, R), StartError> {
+        let live = self.start()?;
+        same_types(&self.plugin, &self.types, live.1.types())?;
+        Ok(live)
+    }
+
+    /// What the plugin said that the types of its rows may be.
+    pub(crate) fn types(&self) -> &Arc<[Arc<str>]> {
+        &self.types
+    }
+
+    /// Calls the plugin on these rows, as [`Slot::run`] says.
+    pub(crate) fn call(&mut self, batch: &Batch, rows: &[u32], allowance: u32) -> R::Answers {
+        let mut collector = R::collector(batch, rows);
+        let answered = self.run(batch, rows, allowance.max(1), &mut collector) as u32;
+        R::answers(collector, answered)
     }
 
     /// Calls the guest on all rows, or until so many rows in a row ended in a trap or time-out, or until it is
     /// interrupted, after one call at least. How many rows have an answer.
-    pub(crate) fn run(
+    fn run(
         &mut self,
         batch: &Batch,
         rows: &[u32],
         allowance: u32,
-        answers: &mut G::Answers<'_>,
+        collector: &mut R::Collector<'_>,
     ) -> usize {
         let _in_flight = self.plugin.loaded().beat.enter();
         let mut run = Run { unstartable: None, streak: 0, allowance };
@@ -119,8 +103,12 @@ impl<G: Guest> Slot<G> {
                 return done;
             }
             let left = &rows[done..];
-            let count = if self.batches { batch_rows(batch, left, self.batch_bytes) } else { 1 };
-            match self.attempt(&mut run, batch, &left[..count], answers) {
+            let count = match self.unit {
+                Unit::Row => 1,
+                Unit::Batch => batch_rows(batch, left, self.batch_bytes),
+                Unit::Whole => left.len(),
+            };
+            match self.attempt(&mut run, batch, &left[..count], collector) {
                 Ok(()) => {
                     run.streak = 0;
                     done += count;
@@ -129,7 +117,7 @@ impl<G: Guest> Slot<G> {
                     done += count;
                     let mut used_up = false;
                     for _ in 0..count {
-                        used_up |= run.book(fault.clone(), answers);
+                        used_up |= run.book(fault.clone(), collector);
                     }
                     if used_up {
                         return done;
@@ -141,10 +129,10 @@ impl<G: Guest> Slot<G> {
                             return done;
                         }
                         done += 1;
-                        match self.attempt(&mut run, batch, std::slice::from_ref(row), answers) {
+                        match self.attempt(&mut run, batch, std::slice::from_ref(row), collector) {
                             Ok(()) => run.streak = 0,
                             Err(fault) => {
-                                if run.book(fault, answers) {
+                                if run.book(fault, collector) {
                                     return done;
                                 }
                             }
@@ -165,11 +153,11 @@ impl<G: Guest> Slot<G> {
         run: &mut Run,
         batch: &Batch,
         rows: &[u32],
-        answers: &mut G::Answers<'_>,
+        collector: &mut R::Collector<'_>,
     ) -> Result<(), Fault> {
-        let outcome = self.once(run, batch, rows, answers);
+        let outcome = self.once(run, batch, rows, collector);
         match outcome {
-            Err(fault) if fault.worn && rows.len() == 1 => self.once(run, batch, rows, answers),
+            Err(fault) if fault.worn && rows.len() == 1 => self.once(run, batch, rows, collector),
             outcome => outcome,
         }
     }
@@ -179,21 +167,21 @@ impl<G: Guest> Slot<G> {
         run: &mut Run,
         batch: &Batch,
         rows: &[u32],
-        answers: &mut G::Answers<'_>,
+        collector: &mut R::Collector<'_>,
     ) -> Result<(), Fault> {
-        let (instance, guest) = match &mut self.live {
+        let (instance, role) = match &mut self.live {
             Some(live) => live,
             None => {
                 if let Some(fault) = &run.unstartable {
                     return Err(fault.clone());
                 }
-                match self.start() {
+                match self.start_again() {
                     Ok(live) => self.live.insert(live),
                     Err(error) => return Err(run.unstartable.insert(not_restarted(&error)).clone()),
                 }
             }
         };
-        let outcome = guest.call(instance, self.time, batch, rows, answers);
+        let outcome = role.call(instance, self.time, batch, rows, collector);
         if !instance.is_usable() || instance.is_worn() {
             self.live = None;
         }
@@ -201,7 +189,7 @@ impl<G: Guest> Slot<G> {
     }
 }
 
-impl<G> std::fmt::Debug for Slot<G> {
+impl<R> std::fmt::Debug for Slot<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Slot").field("plugin", &self.plugin).field("node", &self.node).finish_non_exhaustive()
     }
@@ -216,11 +204,20 @@ struct Run {
 
 impl Run {
     /// Books the next row's fault. Whether the allowance is used up.
-    fn book(&mut self, fault: Fault, answers: &mut impl Answers) -> bool {
+    fn book(&mut self, fault: Fault, collector: &mut impl Collector) -> bool {
         self.streak = if fault.cause.is_trap() { self.streak + 1 } else { 0 };
-        answers.fail(fault.cause, fault.reason);
+        collector.fail(fault.cause, fault.reason);
         self.streak >= self.allowance
     }
+}
+
+/// Whether an instance says of itself what the first one said.
+pub(crate) fn same_types(plugin: &Plugin, first: &[Arc<str>], fresh: &[Arc<str>]) -> Result<(), StartError> {
+    if first == fresh {
+        return Ok(());
+    }
+    let reason = "named other types than its first instance".to_owned();
+    Err(StartError::Trap { plugin: plugin.name().to_owned(), during: "types", reason })
 }
 
 /// What the row is told that needed a fresh instance.
@@ -239,7 +236,8 @@ pub(crate) fn not_restarted(error: &StartError) -> Fault {
 
 /// How many of the rows go in the next plugin batch: as many as its bounds allow, and at least one.
 pub(crate) fn batch_rows(batch: &Batch, rows: &[u32], bytes: usize) -> usize {
-    if rows.len() <= BATCH_ROWS && all_bytes(batch) <= bytes {
+    // Rows that were made from one record share what they have from it: their columns can be smaller than they are.
+    if rows.len() <= BATCH_ROWS && batch.is_plain() && all_bytes(batch) <= bytes {
         return rows.len();
     }
     let mut total = 0;
@@ -254,7 +252,7 @@ pub(crate) fn batch_rows(batch: &Batch, rows: &[u32], bytes: usize) -> usize {
     fit.max(1).min(rows.len())
 }
 
-/// The bytes of the columns behind a batch: no fewer than those of its rows.
+/// The bytes of the columns behind a batch: no fewer than those of its rows, where no two rows share any.
 fn all_bytes(batch: &Batch) -> usize {
     let headers = batch
         .header_column()
@@ -289,7 +287,7 @@ pub(crate) fn checked_failures<F>(rows: usize, failures: &mut [(u32, F)]) -> Res
 mod tests {
     use std::sync::Arc;
 
-    use loom_types::{Batch, BatchBuilder, RecordOffset, RecordRef};
+    use loom_types::{Batch, BatchBuilder, BytesBuilder, RecordOffset, RecordRef};
 
     use super::{batch_rows, checked_failures};
 
@@ -317,6 +315,15 @@ mod tests {
         assert_eq!(batch_rows(&batch(&[5000, 1]), &[0, 1], 1000), 1);
         assert_eq!(batch_rows(&batch(&[1, 5000, 1]), &[0, 1, 2], 1000), 1);
         assert_eq!(batch_rows(&batch(&[1]), &[], 1000), 0);
+    }
+
+    #[test]
+    fn rows_that_share_their_bytes_are_counted_one_by_one() {
+        let shared = batch(&[100]).select(&[0; 500]);
+        let mut names = BytesBuilder::new();
+        (0..500).for_each(|row| names.push(Some(row.to_string().as_bytes())));
+        let shared = shared.named(names.finish());
+        assert_eq!(batch_rows(&shared, &(0..500).collect::<Vec<u32>>(), 1000), 10);
     }
 
     #[test]

@@ -1,18 +1,23 @@
-//! Puts the answers of a step together: one column for each field that changed, with a row for each row of the call.
+//! Puts the answers of a run of calls together: one column for each field that changed, with a row for each row that comes
+//! out. A step's rows are those that went in; an expander's each have an original among them.
 //!
-//! A field that nothing changed has no column at all. A column that answered the whole call is taken as it came; only
-//! where a call was cut into several, or rows answered one by one, values are copied together.
+//! A field that nothing changed has no column at all. A column that answered the whole run is taken as it came; only
+//! where a run was cut into several calls, or rows answered one by one, values are copied together.
+
+use std::borrow::Cow;
+use std::ops::Range;
 
 use loom_types::{Batch, BytesBuilder, BytesColumn, Changes, ColumnError, HeaderBuilder, HeaderColumn};
 
 use crate::bindings::loom::plugin::columns::{self, HeaderColumnResult, NullableColumnResult};
-use crate::bindings::loom::plugin::types::{Change, Patch};
+use crate::bindings::loom::plugin::types::{Change, Patch, Row};
 
-/// The answers of one call so far. Rows come in the call's order.
+/// The answers of one run of calls so far, in order.
 #[derive(Debug)]
 pub(crate) struct Assembler<'a> {
     batch: &'a Batch,
-    rows: &'a [u32],
+    /// The originals of the rows that come out.
+    rows: Cow<'a, [u32]>,
     done: usize,
     payload: Field<BytesColumn, BytesBuilder>,
     key: Field<BytesColumn, BytesBuilder>,
@@ -30,8 +35,23 @@ enum Field<C, B> {
 }
 
 impl<'a> Assembler<'a> {
+    /// Of rows that come out one for one.
     pub(crate) fn new(batch: &'a Batch, rows: &'a [u32]) -> Self {
+        Self::of(batch, Cow::Borrowed(rows))
+    }
+
+    /// Of rows that are told with [`Assembler::made_from`].
+    pub(crate) fn empty(batch: &'a Batch) -> Self {
+        Self::of(batch, Cow::Owned(Vec::new()))
+    }
+
+    fn of(batch: &'a Batch, rows: Cow<'a, [u32]>) -> Self {
         Assembler { batch, rows, done: 0, payload: Field::Same, key: Field::Same, headers: Field::Same }
+    }
+
+    /// Rows with these originals come out too; their answers are given next.
+    pub(crate) fn made_from(&mut self, originals: impl IntoIterator<Item = u32>) {
+        self.rows.to_mut().extend(originals);
     }
 
     /// How many rows have an answer so far.
@@ -39,17 +59,15 @@ impl<'a> Assembler<'a> {
         self.done
     }
 
-    /// The next rows' answer, as columns.
-    pub(crate) fn columns(&mut self, rows: usize, answer: Changes) {
-        let (batch, all, done) = (self.batch, self.rows, self.done);
-        bytes_column(&mut self.payload, answer.payload, batch, all, done, rows, Batch::payload);
-        bytes_column(&mut self.key, answer.key, batch, all, done, rows, Batch::key);
+    /// The next rows' answer, as columns. `whole`: there are no others.
+    pub(crate) fn columns(&mut self, rows: usize, answer: Changes, whole: bool) {
+        let (batch, all, done) = (self.batch, &*self.rows, self.done);
+        bytes_column(&mut self.payload, answer.payload, batch, all, done..done + rows, whole, Batch::payload);
+        bytes_column(&mut self.key, answer.key, batch, all, done..done + rows, whole, Batch::key);
         match (answer.headers, &mut self.headers) {
-            (None, Field::Same) => {}
+            (None, Field::Same | Field::Whole(_)) => {}
             (None, Field::Built(builder)) => keep_headers(builder, batch, &all[done..done + rows]),
-            (Some(column), Field::Same) if done == 0 && rows == all.len() => {
-                self.headers = Field::Whole(column)
-            }
+            (Some(column), field @ Field::Same) if whole => *field = Field::Whole(column),
             (Some(column), field) => {
                 let builder = header_builder(field, batch, &all[..done]);
                 for row in 0..rows {
@@ -59,14 +77,13 @@ impl<'a> Assembler<'a> {
                     builder.end_row();
                 }
             }
-            (None, Field::Whole(_)) => {}
         }
         self.done += rows;
     }
 
     /// The next row's answer, as a patch.
     pub(crate) fn patch(&mut self, patch: Patch) {
-        let (batch, all, done) = (self.batch, self.rows, self.done);
+        let (batch, all, done) = (self.batch, &*self.rows, self.done);
         bytes_change(&mut self.payload, patch.payload, batch, all, done, Batch::payload);
         bytes_change(&mut self.key, patch.key, batch, all, done, Batch::key);
         match (patch.headers, &mut self.headers) {
@@ -83,27 +100,42 @@ impl<'a> Assembler<'a> {
         self.done += 1;
     }
 
-    /// The next rows have no answer.
-    pub(crate) fn keep(&mut self, rows: usize) {
-        self.columns(rows, Changes::default());
+    /// The next row, as a whole one.
+    pub(crate) fn row(&mut self, row: Row) {
+        let change = |value: Option<Vec<u8>>| value.map_or(Change::Clear, Change::Set);
+        self.patch(Patch { payload: change(row.payload), key: change(row.key), headers: Some(row.headers) });
     }
 
-    pub(crate) fn finish(mut self) -> Changes {
+    /// The next rows have no answer.
+    pub(crate) fn keep(&mut self, rows: usize) {
+        self.columns(rows, Changes::default(), false);
+    }
+
+    /// What changed, with a row for each that comes out.
+    pub(crate) fn finish(self) -> Changes {
+        self.into_parts().1
+    }
+
+    /// The rows that come out, as a batch: their originals, changed.
+    pub(crate) fn finish_batch(self) -> Batch {
+        let batch = self.batch;
+        let (rows, changes) = self.into_parts();
+        batch.select(&rows).with(changes)
+    }
+
+    fn into_parts(mut self) -> (Cow<'a, [u32]>, Changes) {
         self.keep(self.rows.len() - self.done);
         let bytes = |field| match field {
             Field::Same => None,
             Field::Whole(column) => Some(column),
             Field::Built(mut builder) => Some(BytesBuilder::finish(&mut builder)),
         };
-        Changes {
-            payload: bytes(self.payload),
-            key: bytes(self.key),
-            headers: match self.headers {
-                Field::Same => None,
-                Field::Whole(column) => Some(column),
-                Field::Built(mut builder) => Some(builder.finish()),
-            },
-        }
+        let headers = match self.headers {
+            Field::Same => None,
+            Field::Whole(column) => Some(column),
+            Field::Built(mut builder) => Some(builder.finish()),
+        };
+        (self.rows, Changes { payload: bytes(self.payload), key: bytes(self.key), headers })
     }
 }
 
@@ -131,21 +163,19 @@ fn bytes_column(
     answer: Option<BytesColumn>,
     batch: &Batch,
     all: &[u32],
-    done: usize,
-    rows: usize,
+    about: Range<usize>,
+    whole: bool,
     original: Original,
 ) {
     match (answer, field) {
         (None, Field::Same | Field::Whole(_)) => {}
         (None, Field::Built(builder)) => {
-            all[done..done + rows].iter().for_each(|row| builder.push(original(batch, *row)));
+            all[about].iter().for_each(|row| builder.push(original(batch, *row)));
         }
-        (Some(column), field @ Field::Same) if done == 0 && rows == all.len() => {
-            *field = Field::Whole(column)
-        }
+        (Some(column), field @ Field::Same) if whole => *field = Field::Whole(column),
         (Some(column), field) => {
-            let builder = bytes_builder(field, batch, &all[..done], original);
-            (0..rows).for_each(|row| builder.push(column.get(row)));
+            let builder = bytes_builder(field, batch, &all[..about.start], original);
+            (0..about.len()).for_each(|row| builder.push(column.get(row)));
         }
     }
 }
@@ -191,7 +221,17 @@ fn keep_headers(builder: &mut HeaderBuilder, batch: &Batch, rows: &[u32]) {
     }
 }
 
-/// A guest's columns, checked: every one has a row for each row of its batch.
+/// What columns hold, in bytes.
+pub(crate) fn bytes_of(changes: &Changes) -> usize {
+    let bytes = |column: &Option<BytesColumn>| column.as_ref().map_or(0, |column| column.values().len());
+    let headers = changes
+        .headers
+        .as_ref()
+        .map_or(0, |column| column.names().values().len() + column.values().values().len());
+    bytes(&changes.payload) + bytes(&changes.key) + headers
+}
+
+/// A guest's columns, checked: every one has so many rows.
 pub(crate) fn checked(rows: usize, answer: columns::Changes) -> Result<Changes, String> {
     let bytes = |name: &str, column: Option<NullableColumnResult>| {
         column
@@ -277,8 +317,12 @@ mod tests {
         let rows = [5, 4, 3, 2, 1, 0];
         let mut assembler = Assembler::new(&batch, &rows);
         assembler.keep(1);
-        assembler.columns(2, Changes { payload: Some(column(&[Some("E"), None])), ..Changes::default() });
-        assembler.columns(1, Changes::default());
+        assembler.columns(
+            2,
+            Changes { payload: Some(column(&[Some("E"), None])), ..Changes::default() },
+            false,
+        );
+        assembler.keep(1);
         assembler.patch(Patch { payload: Change::Set(b"B".to_vec()), key: Change::Keep, headers: None });
         let changes = assembler.finish();
         assert!(changes.key.is_none() && changes.headers.is_none());
@@ -290,11 +334,11 @@ mod tests {
     fn nothing_changed_has_no_column_and_a_whole_one_is_taken() {
         let batch = batch(&["a", "b"]);
         let mut assembler = Assembler::new(&batch, &[0, 1]);
-        assembler.columns(1, Changes::default());
+        assembler.keep(1);
         assembler.patch(Patch { payload: Change::Keep, key: Change::Keep, headers: None });
         assert!(assembler.finish().is_empty());
         let mut assembler = Assembler::new(&batch, &[0, 1]);
-        assembler.columns(2, Changes { key: Some(column(&[None, Some("k")])), ..Changes::default() });
+        assembler.columns(2, Changes { key: Some(column(&[None, Some("k")])), ..Changes::default() }, true);
         assert_eq!(text(&assembler.finish().key.unwrap()), [None, Some("k")]);
     }
 

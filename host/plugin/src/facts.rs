@@ -2,6 +2,7 @@
 //! contract it was built for. Each kind of file that is no plugin has an error of its own.
 
 mod error;
+mod roles;
 
 use std::io;
 use std::path::Path;
@@ -14,6 +15,7 @@ use wasmparser::types::TypesRef;
 use wasmparser::{ComponentTypeRef, Parser, Payload, TypeBounds, ValidPayload, Validator};
 
 pub use error::FactsError;
+pub use roles::Roles;
 
 /// The package of the contract.
 const PACKAGE: &str = "loom:plugin/";
@@ -43,69 +45,6 @@ const IMPORTS: [(&str, &[&str]); 5] = [
     ("log", &["log"]),
     ("delivery", &["[method]commit-tracker.complete", "[method]commit-tracker.fail"]),
 ];
-
-/// What a component is, by its exports.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Roles {
-    /// A step over one record.
-    pub step: bool,
-    /// A step over columns.
-    pub column_step: bool,
-    /// A predicate over one record.
-    pub predicate: bool,
-    /// A predicate over columns.
-    pub column_predicate: bool,
-    /// A sink.
-    pub sink: bool,
-    /// A sink that takes the commit tracker.
-    pub tracked: bool,
-    /// Takes configuration.
-    pub setup: bool,
-}
-
-impl Roles {
-    /// Whether it is a step, in either form.
-    #[must_use]
-    pub fn is_step(&self) -> bool {
-        self.step || self.column_step
-    }
-
-    /// Whether it is a predicate, in either form.
-    #[must_use]
-    pub fn is_predicate(&self) -> bool {
-        self.predicate || self.column_predicate
-    }
-
-    /// The interfaces behind the roles, for people: `step, column-step`.
-    #[must_use]
-    pub fn names(&self) -> Vec<&'static str> {
-        [
-            (self.step, "step"),
-            (self.column_step, "column-step"),
-            (self.predicate, "predicate"),
-            (self.column_predicate, "column-predicate"),
-            (self.sink, "sink"),
-            (self.tracked, BIND_TRACKER),
-            (self.setup, "setup"),
-        ]
-        .into_iter()
-        .filter_map(|(is, name)| is.then_some(name))
-        .collect()
-    }
-
-    fn add(&mut self, interface: &str) {
-        match interface {
-            "step" => self.step = true,
-            "column-step" => self.column_step = true,
-            "predicate" => self.predicate = true,
-            "column-predicate" => self.column_predicate = true,
-            "sink" => self.sink = true,
-            "setup" => self.setup = true,
-            // Language tools export more than is asked for.
-            _ => {}
-        }
-    }
-}
 
 /// What a component's file says of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -76,7 +76,7 @@ fn tell(error: &wasmtime::Error, trap: Option<&Trap>, limits: &Limits) -> String
     let cause = error.root_cause().to_string();
     // The error's own type is private to wasmtime.
     if cause.contains("fuel allocated for hostcalls") {
-        return format!("handed over more than its output limit of {}", size(limits.output));
+        return format!("handed over more than its output limit of {} (limits.output)", size(limits.output));
     }
     let cause = cause.strip_prefix("wasm trap: ").unwrap_or(&cause);
     match trap {

@@ -1,4 +1,5 @@
-//! Who calls: the node that an instance serves, as the plugin's `context` and its log lines name it.
+//! A plugin at a node, on one worker: who calls, as the plugin's `context` and its log lines name it, and the calls that
+//! all roles share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,3 +42,63 @@ impl std::fmt::Debug for Interrupt {
         f.debug_tuple("Interrupt").field(&self.is_set()).finish()
     }
 }
+
+/// The public type of a plugin in a role at one node, on one worker, and what its calls answer.
+macro_rules! node {
+    ($(#[$doc:meta])* $node:ident, $role:ty, $answers:ty) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $node {
+            slot: crate::calls::Slot<$role>,
+        }
+
+        impl $node {
+            /// Instantiates the plugin and configures it.
+            pub fn new(
+                plugin: &crate::plugin::Plugin,
+                context: crate::node::NodeContext,
+            ) -> Result<Self, crate::plugin::StartError> {
+                Ok(Self { slot: crate::calls::Slot::new(plugin, context)? })
+            }
+
+            /// The same, for a plugin whose effects must not be repeated: when a call on several rows traps or times out,
+            /// all of them fail, and none is run again to find the one to blame.
+            #[must_use]
+            pub fn failing_batches(mut self) -> Self {
+                self.slot.fails_batches = true;
+                self
+            }
+
+            /// The same, ending a run of calls early when this is set: the rows from `answered` on were not tried then.
+            #[must_use]
+            pub fn interrupted_by(mut self, interrupt: crate::node::Interrupt) -> Self {
+                self.slot.interrupt = Some(interrupt);
+                self
+            }
+
+            /// Calls the plugin on these rows of a batch, in this order.
+            ///
+            /// A poison row costs its own time-out, and that of the call it was in with others; its neighbours get their
+            /// answers.
+            pub fn call(
+                &mut self,
+                batch: &loom_types::Batch,
+                rows: &[u32],
+            ) -> $answers {
+                self.call_until(batch, rows, u32::MAX)
+            }
+
+            /// The same, ending early when `allowance` rows in a row ended in a trap or time-out: see
+            /// [`Breaker`](crate::Breaker). The rows from `answered` on were not tried.
+            pub fn call_until(
+                &mut self,
+                batch: &loom_types::Batch,
+                rows: &[u32],
+                allowance: u32,
+            ) -> $answers {
+                self.slot.call(batch, rows, allowance)
+            }
+        }
+    };
+}
+pub(crate) use node;

@@ -1,4 +1,4 @@
-//! One record on its way into a guest in the plain form.
+//! Records on their way into a guest in the plain form.
 
 use std::borrow::Cow;
 
@@ -35,4 +35,32 @@ pub(crate) fn message<'a>(batch: &'a Batch, row: u32, headers: &'a [HeaderParam<
         timestamp_ms: source.timestamp_ms,
         row: source.row,
     }
+}
+
+/// Some rows, with the headers that [`headers`] gave for them.
+pub(crate) fn messages<'a>(
+    batch: &'a Batch,
+    rows: &[u32],
+    headers: &'a [HeaderParam<'a>],
+) -> impl Iterator<Item = Message<'a>> {
+    let mut rest = headers;
+    rows.iter().map(move |row| {
+        let (own, others) = rest.split_at(batch.headers(*row).len());
+        rest = others;
+        message(batch, *row, own)
+    })
+}
+
+/// Calls with a row.
+pub(crate) fn with_message<T>(batch: &Batch, row: u32, call: impl FnOnce(Message<'_>) -> T) -> T {
+    let names = names(batch, &[row]);
+    let headers = headers(batch, &[row], &names);
+    call(message(batch, row, &headers))
+}
+
+/// Calls with some rows.
+pub(crate) fn with_messages<T>(batch: &Batch, rows: &[u32], call: impl FnOnce(&[Message<'_>]) -> T) -> T {
+    let names = names(batch, rows);
+    let headers = headers(batch, rows, &names);
+    call(&messages(batch, rows, &headers).collect::<Vec<_>>())
 }

@@ -7,7 +7,10 @@ use std::time::Duration;
 use wasmtime::component::{Component, ComponentExportIndex, InstancePre};
 
 use crate::beside::Beside;
-use crate::bindings::exports::loom::plugin::{column_predicate, column_step, predicate, setup, sink, step};
+use crate::bindings::exports::loom::plugin::{
+    batch_expand, batch_step, column_expand, column_predicate, column_step, expand, partitioner, predicate,
+    selector, setup, sink, step, typed_expand,
+};
 use crate::facts::{BIND_TRACKER, Facts, Roles};
 use crate::grants::{GrantError, Grants};
 use crate::http::HttpClient;
@@ -77,6 +80,13 @@ pub(crate) struct Exports {
     pub(crate) setup: Option<setup::GuestIndices>,
     pub(crate) step: Option<step::GuestIndices>,
     pub(crate) column_step: Option<column_step::GuestIndices>,
+    pub(crate) expand: Option<expand::GuestIndices>,
+    pub(crate) column_expand: Option<column_expand::GuestIndices>,
+    pub(crate) batch_step: Option<batch_step::GuestIndices>,
+    pub(crate) batch_expand: Option<batch_expand::GuestIndices>,
+    pub(crate) typed_expand: Option<typed_expand::GuestIndices>,
+    pub(crate) selector: Option<selector::GuestIndices>,
+    pub(crate) partitioner: Option<partitioner::GuestIndices>,
     pub(crate) predicate: Option<predicate::GuestIndices>,
     pub(crate) column_predicate: Option<column_predicate::GuestIndices>,
     pub(crate) sink: Option<sink::GuestIndices>,
@@ -90,6 +100,13 @@ impl Exports {
             setup: roles.setup.then(|| setup::GuestIndices::new(pre)).transpose()?,
             step: roles.step.then(|| step::GuestIndices::new(pre)).transpose()?,
             column_step: roles.column_step.then(|| column_step::GuestIndices::new(pre)).transpose()?,
+            expand: roles.expand.then(|| expand::GuestIndices::new(pre)).transpose()?,
+            column_expand: roles.column_expand.then(|| column_expand::GuestIndices::new(pre)).transpose()?,
+            batch_step: roles.batch_step.then(|| batch_step::GuestIndices::new(pre)).transpose()?,
+            batch_expand: roles.batch_expand.then(|| batch_expand::GuestIndices::new(pre)).transpose()?,
+            typed_expand: roles.typed_expand.then(|| typed_expand::GuestIndices::new(pre)).transpose()?,
+            selector: roles.selector.then(|| selector::GuestIndices::new(pre)).transpose()?,
+            partitioner: roles.partitioner.then(|| partitioner::GuestIndices::new(pre)).transpose()?,
             predicate: roles.predicate.then(|| predicate::GuestIndices::new(pre)).transpose()?,
             column_predicate: roles
                 .column_predicate
@@ -190,7 +207,7 @@ pub enum StartError {
     Trap {
         /// The plugin's name.
         plugin: String,
-        /// Where: `instantiation`, `configure`, `reads` or `bind-commit-tracker`.
+        /// Where: `instantiation`, `configure`, `reads`, `types` or `bind-commit-tracker`.
         during: &'static str,
         /// What happened.
         reason: String,

@@ -13,7 +13,7 @@ use crate::facts::BIND_TRACKER;
 use crate::fault::Fault;
 use crate::instance::{CallTime, Instance, role_missing};
 use crate::node::NodeContext;
-use crate::plain::{headers, message, names};
+use crate::plain::{headers, messages, names};
 use crate::plugin::{Plugin, StartError};
 
 /// One instance of a sink plugin.
@@ -61,15 +61,9 @@ impl SinkInstance {
         assert_eq!(rows.len(), handles.len(), "each row has a handle");
         let names = names(batch, rows);
         let headers = headers(batch, rows, &names);
-        let mut rest = &headers[..];
-        let messages: Vec<_> = rows
-            .iter()
+        let messages: Vec<_> = messages(batch, rows, &headers)
             .zip(handles)
-            .map(|(row, token)| {
-                let (own, others) = rest.split_at(batch.headers(*row).len());
-                rest = others;
-                TrackedMessage { message: message(batch, *row, own), token: *token }
-            })
+            .map(|(message, token)| TrackedMessage { message, token: *token })
             .collect();
         let _in_flight = self.plugin.loaded().beat.enter();
         let guest = &self.guest;

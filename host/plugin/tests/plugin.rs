@@ -1,8 +1,14 @@
-//! The plugin host with real guests: both forms of steps and predicates, sinks, limits, grants, logs, and what is
+//! The plugin host with real guests: every role in each of its forms, limits, grants, logs, and what is
 //! refused before a record flows. The guests are built by `cargo xtask guests`.
 
+#[path = "plugin/batches.rs"]
+mod batches;
+#[path = "plugin/choices.rs"]
+mod choices;
 #[path = "plugin/common.rs"]
 mod common;
+#[path = "plugin/expanders.rs"]
+mod expanders;
 #[path = "plugin/isolation.rs"]
 mod isolation;
 #[path = "plugin/limits.rs"]

@@ -16,7 +16,12 @@ fn facts_name_roles_imports_and_exports() {
     assert_eq!(roles("probe-column-step"), "column-step setup");
     assert_eq!(roles("probe-predicate"), "predicate setup");
     assert_eq!(roles("probe-column-predicate"), "column-predicate setup");
-    assert_eq!(roles("both-forms"), "step column-step");
+    assert_eq!(roles("both-forms"), "step column-step expand column-expand");
+    assert_eq!(
+        roles("probe-roles"),
+        "step expand batch-step batch-expand typed-expand selector partitioner setup"
+    );
+    assert_eq!(roles("probe-column-expand"), "column-expand setup");
     assert_eq!(roles("probe-sink"), "sink bind-commit-tracker setup");
     assert_eq!(roles("untracked-sink"), "sink");
     let facts = read_facts(&guest("probe-sink")).unwrap();

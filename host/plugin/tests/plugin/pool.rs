@@ -18,10 +18,10 @@ use crate::common::{STEPS, load, node, payloads, quick, spec, texts};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A pool with a bell that can be waited for.
-struct Bench {
-    pool: CallPool,
+struct Bench<A = CallAnswer> {
+    pool: CallPool<A>,
     rung: Arc<(Mutex<bool>, Condvar)>,
-    answers: BTreeMap<u64, Result<CallAnswer, CallFault>>,
+    answers: BTreeMap<u64, Result<A, CallFault>>,
     next: u64,
 }
 
@@ -30,7 +30,21 @@ impl Bench {
         Bench::of(CallPool::step(&load(spec), node(), calls).unwrap_or_else(|error| panic!("{error}")))
     }
 
-    fn of(mut pool: CallPool) -> Bench {
+    /// Asks for one row, and waits for its answer: the payload it leads to.
+    fn ask(&mut self, payload: &str) -> Result<String, CallFault> {
+        let batch = Arc::new(payloads([payload]));
+        Ok(match self.answer(&batch, 0)? {
+            CallAnswer::Changed(changes) => {
+                let after = batch.select(&[0]).with(*changes);
+                String::from_utf8_lossy(after.payload(0).unwrap_or(b"null")).into_owned()
+            }
+            CallAnswer::Is(yes) => yes.to_string(),
+        })
+    }
+}
+
+impl<A: Send + 'static> Bench<A> {
+    fn of(mut pool: CallPool<A>) -> Bench<A> {
         let rung = Arc::new((Mutex::new(false), Condvar::new()));
         let bell = rung.clone();
         pool.ring(Arc::new(move || {
@@ -64,19 +78,19 @@ impl Bench {
         }
     }
 
-    /// Asks for one row, and waits for its answer: the payload it leads to.
-    fn ask(&mut self, payload: &str) -> Result<String, CallFault> {
-        let batch = Arc::new(payloads([payload]));
-        let call = self.start(&batch, 0);
+    /// Asks for one row, and waits for its answer.
+    fn answer(&mut self, batch: &Arc<Batch>, row: u32) -> Result<A, CallFault> {
+        let call = self.start(batch, row);
         self.until(self.answers.len() + 1);
-        let answer = self.answers.remove(&call).expect("the answer of this call")?;
-        Ok(match answer {
-            CallAnswer::Changed(changes) => {
-                let after = batch.select(&[0]).with(*changes);
-                String::from_utf8_lossy(after.payload(0).unwrap_or(b"null")).into_owned()
-            }
-            CallAnswer::Is(yes) => yes.to_string(),
-        })
+        self.answers.remove(&call).expect("the answer of this call")
+    }
+
+    /// The same for rows that are one batch.
+    fn answer_batch(&mut self, batch: &Arc<Batch>, rows: &[u32]) -> Result<A, CallFault> {
+        self.next += 1;
+        self.pool.start_batch(self.next, batch.clone(), rows);
+        self.until(self.answers.len() + 1);
+        self.answers.remove(&self.next).expect("the answer of this call")
     }
 }
 
@@ -105,6 +119,64 @@ fn both_forms_answer_row_by_row() {
         assert_eq!(bench.ask("no").unwrap(), "false");
         assert_eq!(bench.ask("reject:x").unwrap_err().cause, Cause::Reject);
     }
+}
+
+#[test]
+fn expanders_answer_row_by_row_in_both_forms() {
+    let batch = Arc::new(payloads(["rows:a,b", "reject:x", "trap", "rows:"]));
+    for name in ["probe-roles", "probe-column-expand"] {
+        let mut bench = Bench::of(CallPool::expand(&load(&spec(name, Value::Null)), node(), 1).unwrap());
+        let made = bench.answer(&batch, 0).unwrap();
+        assert_eq!((made.answered, made.made_from(0)), (1, 0..2), "{name}");
+        assert_eq!((made.rows.payload(1), made.rows.name(1)), (Some(&b"b"[..]), "1"), "{name}");
+        assert_eq!(bench.answer(&batch, 1).unwrap_err().cause, Cause::Reject, "{name}");
+        assert_eq!(bench.answer(&batch, 2).unwrap_err().cause, Cause::Trap, "{name}");
+        assert_eq!(bench.answer(&batch, 3).unwrap().rows.len(), 0, "{name}");
+    }
+    let plugin = load(&spec("probe-roles", Value::Null));
+    let mut bench = Bench::of(CallPool::typed_expand(&plugin, node(), 1).unwrap());
+    assert_eq!(bench.pool.types().len(), 3);
+    let batch = Arc::new(payloads(["rows:c/1,a/2", "rows:z/1", "trap", "rows:b/3"]));
+    assert_eq!(bench.answer(&batch, 0).unwrap().types, [0, 2]);
+    let fault = bench.answer(&batch, 1).unwrap_err();
+    assert_eq!(fault.cause, Cause::Protocol, "{}", fault.reason);
+    assert_eq!(bench.answer(&batch, 2).unwrap_err().cause, Cause::Trap);
+    assert_eq!(bench.answer(&batch, 3).unwrap().types, [1]);
+}
+
+#[test]
+fn selectors_and_partitioners_answer_row_by_row() {
+    let plugin = load(&spec("probe-roles", Value::Null));
+    let batch = Arc::new(payloads(["label:vip", "key:eu", "none", "fail:x"]));
+    let mut bench = Bench::of(CallPool::selector(&plugin, node(), 1).unwrap());
+    assert_eq!(bench.answer(&batch, 0).unwrap().label(0), Some("vip"));
+    assert_eq!(bench.answer(&batch, 2).unwrap().label(0), None);
+    assert_eq!(bench.answer(&batch, 3).unwrap_err().cause, Cause::Fail);
+    let mut bench = Bench::of(CallPool::partitioner(&plugin, node(), 1).unwrap());
+    assert_eq!(bench.answer(&batch, 1).unwrap().chosen.get(0), Some(&b"eu"[..]));
+    assert_eq!(bench.answer(&batch, 2).unwrap().chosen.get(0), None);
+}
+
+#[test]
+fn batches_are_answered_whole_and_what_ends_a_call_is_a_fault_of_all() {
+    let plugin = load(&spec("probe-roles", Value::Null));
+    let batch = Arc::new(payloads(["upper", "reject:x", "set:y", "trap"]));
+    let mut bench = Bench::of(CallPool::batch_step(&plugin, node(), 1).unwrap());
+    let answers = bench.answer_batch(&batch, &[2, 1, 0]).unwrap();
+    assert_eq!(answers.answered, 3);
+    let failures: Vec<_> = answers.failures.iter().map(|failure| (failure.position, failure.cause)).collect();
+    assert_eq!(failures, [(1, Cause::Reject)]);
+    let after = texts(&batch, &[2, 1, 0], answers.changes);
+    assert_eq!((after[0].as_deref(), after[2].as_deref()), (Some("y"), Some("UPPER")));
+    assert_eq!(bench.answer_batch(&batch, &[0, 3]).unwrap_err().cause, Cause::Trap);
+    assert!(bench.answer(&batch, 0).unwrap().failures.is_empty(), "each can be tried alone");
+
+    let batch = Arc::new(payloads(["all:sum", "of:0+1:x", "of:7:y"]));
+    let mut bench = Bench::of(CallPool::batch_expand(&plugin, node(), 1).unwrap());
+    let made = bench.answer_batch(&batch, &[0, 1]).unwrap();
+    assert_eq!((made.rows.len(), made.origins.of(0), made.origins.of(1)), (2, &[0, 1][..], &[0, 1][..]));
+    let fault = bench.answer_batch(&batch, &[0, 2]).unwrap_err();
+    assert_eq!(fault.cause, Cause::Protocol, "{}", fault.reason);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Reading and building columns in Arrow's layout, for the probes in the column form.
 
-use crate::{Change, Failure, Headers, Patch, Record};
+use crate::rows::Row;
+use crate::{Change, Config, Failure, Headers, Patch, Record};
 
 /// `byte-column` of the contract, borrowed: n + 1 offsets into the data.
 #[derive(Clone, Copy)]
@@ -254,4 +255,56 @@ pub fn spoil(changes: &mut Changes, batch: &Batch, how: &str) {
         }
         other => panic!("bad_columns: {other:?} is not known"),
     }
+}
+
+/// `rows` of the contract.
+#[derive(Default)]
+pub struct Rows {
+    /// Which row of the batch each was made from.
+    pub origin: Vec<u32>,
+    /// Payloads.
+    pub payload: NullableBuilder,
+    /// Keys.
+    pub key: Option<NullableBuilder>,
+    /// Headers.
+    pub headers: Option<HeaderBuilder>,
+    /// Rows of the batch that failed.
+    pub failures: Vec<(u32, Failure)>,
+}
+
+/// Puts the rows that were made of single records together as columns, in the way that the configuration says.
+pub fn rows(answers: Vec<Result<Vec<Row>, Failure>>, config: &Config) -> Rows {
+    let batch = answers.len() as u32;
+    let mut rows = Rows::default();
+    let (mut key, mut headers) = (NullableBuilder::default(), HeaderBuilder::default());
+    let mut answers: Vec<_> = (0_u32..).zip(answers).collect();
+    if config.backwards {
+        answers.reverse();
+    }
+    for (origin, answer) in answers {
+        match answer {
+            Err(failure) => rows.failures.push((origin, failure)),
+            Ok(made) => {
+                for row in made {
+                    rows.origin.push(origin);
+                    rows.payload.push(row.payload.as_deref());
+                    key.push(row.key.as_deref());
+                    push_owned(&mut headers, &row.headers);
+                }
+            }
+        }
+    }
+    if !config.inherit {
+        (rows.key, rows.headers) = (Some(key), Some(headers));
+    }
+    match config.bad_columns.as_deref() {
+        None => {}
+        Some("short") => drop(rows.payload.offsets.pop()),
+        Some("offsets") => *rows.payload.offsets.last_mut().expect("offsets begin with 0") = i32::MAX,
+        Some("origin") => *rows.origin.last_mut().expect("a row was made") = batch,
+        Some("origins") => drop(rows.origin.pop()),
+        Some("failure-row") => rows.failures.push((batch, Failure::Reject("no such row".to_owned()))),
+        Some(other) => panic!("bad_columns: {other:?} is not known"),
+    }
+    rows
 }

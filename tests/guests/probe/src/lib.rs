@@ -22,8 +22,11 @@
 //! | `leak:BYTES`, `keep-open:PATH` | forgets so much memory; forgets an open file |
 //! | `context`, `message` | payload becomes, as JSON, what the host says of the node; what arrived |
 //! | `calls` | payload becomes the number of records that this instance has seen, from 1 |
+//!
+//! What makes rows, and what chooses, knows the commands of [`rows`] too.
 
 pub mod columns;
+pub mod rows;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -46,11 +49,20 @@ pub struct Config {
     pub reads: Option<Vec<String>>,
     /// Column form: the headers that `reads` narrows to.
     pub header_names: Vec<String>,
-    /// Column form: the whole call answers with `fail` and this.
+    /// Column form and batch roles: the whole call answers with `fail` and this.
     pub fail_call: Option<String>,
     /// Column form: what is wrong with the answer: `short` (a row less), `offsets` (beyond the data), `order` (offsets
-    /// that go down), `validity` (bits for fewer rows), `failure-row` (a failure for a row that is not there).
+    /// that go down), `validity` (bits for fewer rows), `failure-row` (a failure for a row that is not there); of rows
+    /// also `origin` (one that is not there) and `origins` (one too few).
     pub bad_columns: Option<String>,
+    /// Column form of rows: they come last origin first.
+    pub backwards: bool,
+    /// Column form of rows: leaves out the columns of keys and headers, so that rows have those of their origins.
+    pub inherit: bool,
+    /// Batch steps: so many answers too many, or too few.
+    pub answers_off: i32,
+    /// Typed expanders: what `types` names; `a`, `b` and `c` when left out.
+    pub types: Option<Vec<String>>,
     /// Predicates: the answer is whether the payload contains this.
     pub contains: Option<String>,
 }
