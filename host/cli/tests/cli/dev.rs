@@ -93,7 +93,7 @@ fn what_is_unresolved_after_the_timeout_is_listed_with_node_and_sink() {
 fn security_is_not_resolved() {
     let flow = SOUND.replace(
         "delivery: at_least_once",
-        "delivery: at_least_once\n    security: { protocol: SASL_SSL, sasl_password: \"${file:/no/such/secret}\" }",
+        "delivery: at_least_once\n    security: { protocol: SASL_SSL, sasl_mechanism: PLAIN, sasl_username: u, sasl_password: \"${file:/no/such/secret}\" }",
     );
     let folder = Folder::with(&[("flow.yaml", flow.as_bytes()), ("in.jsonl", INPUT)]);
     folder.run(&["dev", "flow.yaml", "--input", "in.jsonl"]).expect_status(0);
