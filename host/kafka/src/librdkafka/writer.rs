@@ -162,6 +162,11 @@ impl Writer {
     }
 }
 
+/// Where a row was to go. Without metadata of the topic no partition was chosen, and its number is negative.
+fn place(topic: &str, partition: i32) -> String {
+    if partition < 0 { topic.to_owned() } else { format!("{topic}/{partition}") }
+}
+
 impl Producer {
     /// Takes events until there are none, waiting for the first.
     fn serve(&mut self, wait: Duration, outputs: &[Output], verdicts: &mut Vec<(OutputIndex, Token, Ack)>) {
@@ -180,7 +185,7 @@ impl Producer {
                     (Verdict::Written, _) => Ack::Written,
                     (Verdict::Refused(kind), Some(batch)) => {
                         let topic = &outputs[output.0].topic_name;
-                        let error = error(kind, code, format!("writing to {topic}/{partition}"));
+                        let error = error(kind, code, format!("writing to {}", place(topic, partition)));
                         Ack::Refused(Refusal { error, batch, row })
                     }
                     (Verdict::Unknown | Verdict::Refused(_), _) => Ack::Unknown,

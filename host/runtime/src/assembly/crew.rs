@@ -12,6 +12,7 @@ use crate::engine::Seed;
 use crate::failure::Failure;
 use crate::keeper::{self, Commits, Desk, Gate, Keeper, KeeperBoard, Kept, KeptTopic};
 use crate::settings::output_settings;
+use crate::status::berth;
 use crate::stop::Bell;
 
 impl Assembled {
@@ -36,7 +37,14 @@ impl Assembled {
         }
         let bells: Vec<Arc<Bell>> = (0..workers).map(|_| self.round.bell()).collect();
         let board = self.options.board.clone();
-        let seats = board.as_ref().map_or_else(Vec::new, |board| board.seats(&bells));
+        let seats = board.as_ref().map_or_else(Vec::new, |board| {
+            let crew = bells.iter().zip(&shares).zip(&self.graphs).enumerate();
+            let berths = crew.map(|(worker, ((bell, share), graph))| {
+                let starts: Vec<_> = share.iter().map(Position::as_start).collect();
+                berth(bell.clone(), WorkerIndex(worker as u32), &starts, &graph.nodes)
+            });
+            board.seats(berths.collect())
+        });
         let mut seats = seats.into_iter().map(Some);
         let keeper_bell = self.round.bell();
         let desks: Vec<Arc<Desk>> = bells

@@ -199,6 +199,7 @@ impl Ground {
             now: Moment::START,
             wall_ms: 0,
             random: 0.0,
+            calling: self.seat.as_ref().map_or_else(Arc::default, |seat| seat.calling.clone()),
             interrupt: self.stop.interrupt(crate::worker::call_grace(plan.runtime.shutdown_timeout)),
             failures: Vec::new(),
             named: false,

@@ -45,6 +45,13 @@ impl GroupOffset {
         Mark::parse(&self.committed.as_ref()?.metadata)
     }
 
+    /// How far a replay below the committed offset has come, where one is not over: the committed offset is its floor.
+    #[must_use]
+    pub fn replay(&self) -> Option<CommitOffset> {
+        let floor = self.committed.as_ref()?.offset;
+        self.mark()?.replay.filter(|replay| *replay < floor)
+    }
+
     /// The offset belongs to a topic of this name that was deleted: another id is in its mark.
     #[must_use]
     pub fn is_of_another_topic(&self) -> bool {
@@ -142,10 +149,7 @@ pub fn moves(
             MoveTo::End => high,
             MoveTo::Time(_) => at.unwrap_or(high),
             MoveTo::Offset(to) if to < low || to > high => {
-                errors.push(AssemblyError::failed(format!(
-                    "{} holds offsets {low} to {high}: {to} is outside of it",
-                    from.partition
-                )));
+                errors.push(AssemblyError::failed(outside(&from, to)));
                 continue;
             }
             MoveTo::Offset(to) => to,
@@ -153,6 +157,19 @@ pub fn moves(
         moves.push(Move { from, to });
     }
     if errors.is_empty() { Ok(moves) } else { Err(errors) }
+}
+
+/// An offset that is none of a partition's records, nor the one after the last.
+fn outside(from: &GroupOffset, to: CommitOffset) -> String {
+    let (partition, Bounds { low, high }) = (&from.partition, from.bounds);
+    if low >= high {
+        return format!(
+            "{partition} holds no record, and can be moved to {high} only: {to} is outside of it"
+        );
+    }
+    let last = CommitOffset(high.0 - 1);
+    let holds = if last == low { format!("offset {low}") } else { format!("offsets {low} to {last}") };
+    format!("{partition} holds {holds}, and its end is {high}: {to} is outside of it")
 }
 
 /// Makes sure that nobody works for the group: no consumer is in it, and the lease, if somebody holds it, does not move

@@ -12,6 +12,7 @@ use loom_types::{CommitOffset, TopicId, TopicPartition};
 use super::topics::Patience;
 use crate::StartFrom;
 use crate::failure::AssemblyError;
+use crate::status;
 
 /// A partition and where it starts.
 #[derive(Clone, Debug)]
@@ -32,6 +33,16 @@ impl Position {
     pub(super) fn standing(&self) -> Option<Stand> {
         let committed = self.committed.as_ref().filter(|_| !self.start.commit_first)?;
         Some(Stand { offset: committed.offset, replay: group_offset(committed).replay })
+    }
+
+    /// Where its worker begins, for whoever looks before that said anything.
+    pub(super) fn as_start(&self) -> status::Start {
+        status::Start {
+            name: self.partition.clone(),
+            position: self.start.position,
+            committed: self.standing().map(|stand| stand.offset),
+            floor: self.start.floor,
+        }
     }
 
     /// The leader's epoch that was committed with the start; none for a start that was chosen otherwise.

@@ -79,7 +79,10 @@ impl Leaving {
 /// Where a row is, for whoever asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stand {
-    /// It waits for its call; for another one not before `due`, where it was called already.
+    /// It was never called, and no row of its partition has to be through first: it waits for a free call.
+    Fresh,
+    /// It waits for its call behind a row of its partition that is tried again; for another one not before `due`, where it
+    /// was called already.
     Waits { due: Option<Moment> },
     /// It is being called, until this moment at the latest.
     Called { until: Moment },
@@ -241,10 +244,14 @@ impl Window {
 
     /// Every row that is here, with since when, and how it stands.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (&Row, Moment, Stand)> {
-        let ring = self.ring.iter().enumerate().filter_map(|(at, entry)| {
+        let held_back = self.ordered && self.is_retrying();
+        let ring = self.ring.iter().enumerate().filter_map(move |(at, entry)| {
             let (row, stand) = match &entry.state {
                 State::Waits(row) => {
-                    (row, Stand::Waits { due: self.again.get(&(self.first + at as u64)).copied() })
+                    let number = self.first + at as u64;
+                    let is_fresh = number >= self.fresh && !held_back;
+                    let due = self.again.get(&number).copied();
+                    (row, if is_fresh { Stand::Fresh } else { Stand::Waits { due } })
                 }
                 State::Called(row, until) => (row, Stand::Called { until: *until }),
                 State::Done(leaving) => (leaving.row(), Stand::Answered),

@@ -150,10 +150,12 @@ impl Flow {
     /// is to be tried again gets a lane with this backoff.
     fn call(&mut self, id: NodeId, rows: RowSet, attempt: u32, backoff: Backoff) {
         let (now, random) = (self.shared.now, self.shared.random);
+        self.shared.calling.begins(id.0);
         let node = self.plugin_node(id);
         let in_node = node.span.clone().entered();
         let answers = node.call(&rows, now);
         let (yes, no, retries) = (node.yes, node.no, node.retries);
+        self.shared.calling.ends();
         let used_up = retries.is_some_and(|retries| attempt > retries);
 
         // The changed batch has a row for each row of the call, at its position.

@@ -26,6 +26,7 @@ use loom_types::{Ending, ErrorKind, Moment, WorkerIndex};
 
 use crate::failure::Failure;
 use crate::outputs::OutputTable;
+use crate::status::Calling;
 use crate::summary::Counters;
 
 pub(crate) use call::PluginNode;
@@ -116,6 +117,8 @@ pub(crate) struct Shared {
     pub wall_ms: i64,
     /// A seed for this step's jitter, in 0..1.
     pub random: f64,
+    /// Where a call of a plugin is noted while it is under way.
+    pub calling: Arc<Calling>,
     /// Set when a stop must not wait for more calls of plugins.
     pub interrupt: Interrupt,
     /// What stops the flow; the first is what happened first.

@@ -58,8 +58,10 @@ pub(crate) struct Counts {
     /// Rows that the client has.
     pub in_flight: u64,
     pub acknowledged: u64,
-    /// Rows that came back, each time.
+    /// Rows that were refused for good.
     pub refused: u64,
+    /// Rows that came back and are sent again, each time.
+    pub resent: u64,
 }
 
 /// What came back since the last look, and was not written.
@@ -194,7 +196,7 @@ impl Outputs {
                 }
                 Answer::Unknown(token) => news.unknown.push((token, queue.topic().clone())),
                 Answer::Refused(row) => news.refused.push(told(&self.table, row)),
-                Answer::Kept => {}
+                Answer::Kept => queue.resent += 1,
             }
         }
         if self.closed {

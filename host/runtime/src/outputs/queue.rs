@@ -92,7 +92,10 @@ pub(super) struct Queue {
     pub shared: bool,
     in_flight: usize,
     acknowledged: u64,
+    /// Rows that were refused for good.
     refused: u64,
+    /// Rows that came back and are sent again, each time.
+    pub resent: u64,
     /// Rows that are sent one at a time.
     alone: VecDeque<Back>,
     /// How often the row that is under way alone was sent alone before.
@@ -127,6 +130,7 @@ impl Queue {
             in_flight: 0,
             acknowledged: 0,
             refused: 0,
+            resent: 0,
             alone: VecDeque::new(),
             trial: None,
             returned: VecDeque::new(),
@@ -311,6 +315,7 @@ impl Queue {
             self.alone.push_front(Back { index, batch: Arc::new(raw), row: 0, token, sends });
             return None;
         }
+        self.refused += 1;
         Some(Refused { index, batch, row, token, attempts: sends.max(1), reason })
     }
 
@@ -336,7 +341,6 @@ impl Queue {
             Ack::Unknown => return Answer::Unknown(token),
             Ack::Refused(refusal) => refusal,
         };
-        self.refused += 1;
         // In company it was not the row's own attempt.
         let sends = trial.map_or(0, |sends| sends + 1);
         let back = Back { index, batch, row, token, sends };
@@ -435,6 +439,7 @@ impl Queue {
             in_flight: self.in_flight as u64,
             acknowledged: self.acknowledged,
             refused: self.refused,
+            resent: self.resent,
         }
     }
 

@@ -250,6 +250,13 @@ fn an_unknown_topic_is_waited_for_a_minute_in_order_and_visibly() {
     let sent = bench.sent();
     assert_eq!(sent[sent.len() - 3..], ["a", "b", "c"]);
     assert_eq!(bench.reasons(), [""; 0]);
+    let counts = bench.outputs.counts().next().unwrap().1;
+    assert_eq!(
+        (counts.acknowledged, counts.refused),
+        (3, 0),
+        "what was delivered in the end was not refused"
+    );
+    assert!(counts.resent >= 20, "{counts:?}");
     bench.all_done();
 }
 
@@ -371,6 +378,12 @@ fn rows_of_a_refused_batch_go_one_at_a_time_and_nothing_passes_them() {
     assert_eq!(refused.iter().map(|row| text(&row.batch, row.row)).collect::<Vec<_>>(), ["bad"]);
     bench.refused = refused;
     assert_eq!(bench.reasons().len(), 1);
+    let counts = bench.outputs.counts().next().unwrap().1;
+    assert_eq!(
+        (counts.acknowledged, counts.refused, counts.resent),
+        (4, 1, 3),
+        "three came back with their batch"
+    );
     bench.all_done();
 }
 

@@ -2,7 +2,8 @@
 //!
 //! A reader asks: it marks each worker's seat and rings its bell. A worker that finds its seat marked writes what it
 //! knows at the end of its step; one that is not asked does nothing, so that a record costs nothing. A worker that is in
-//! the middle of a long call does not answer in time: then its last answer stands, with its age.
+//! the middle of a long call does not answer in time: then its last answer stands, with its age, and the call that it
+//! noted. Before its first answer stands what was known when it was started.
 //!
 //! The lock is held to copy, never while something is waited for or decided.
 
@@ -11,9 +12,12 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::calling::Calling;
 use super::document::{
-    ClientError, CommitStatus, NodeStatus, OutputStatus, PartitionStatus, PluginStatus, RunPhase,
+    Call, ClientError, CommitStatus, NodeStatus, OutputStatus, PartitionStatus, PluginRef, PluginStatus,
+    RunPhase,
 };
+use super::merge::millis;
 use crate::stop::Bell;
 
 /// How much a worker is asked for.
@@ -42,12 +46,40 @@ pub(crate) struct Part {
     pub cycles: u64,
 }
 
+/// A worker that is about to start.
+pub(crate) struct Berth {
+    pub bell: Arc<Bell>,
+    /// What is known of it before it said anything: its first call may take as long as it likes.
+    pub part: Part,
+    /// Its nodes, by their index.
+    pub sites: Vec<Site>,
+}
+
+/// A node as a call of it is told.
+#[derive(Clone, Debug)]
+pub(crate) struct Site {
+    pub node: Arc<str>,
+    pub plugin: Option<PluginRef>,
+}
+
 /// A place at the board, for one worker.
 pub(super) struct Slot {
     asked: Arc<AtomicU8>,
     bell: Arc<Bell>,
-    pub part: Option<Part>,
+    calling: Arc<Calling>,
+    sites: Vec<Site>,
+    /// What it said last, or what was known of it at its start.
+    pub part: Part,
     pub ended: bool,
+}
+
+impl Slot {
+    /// The call of a plugin that it is in.
+    pub(super) fn call(&self, now: Instant) -> Option<Call> {
+        let (node, took) = self.calling.now(now).filter(|_| !self.ended)?;
+        let site = self.sites.get(node)?;
+        Some(Call { node: site.node.to_string(), plugin: site.plugin.clone(), for_ms: millis(took) })
+    }
 }
 
 /// What was found out by looking at the parts again and again, and by asking brokers.
@@ -141,19 +173,27 @@ impl Board {
         self.lock().plugins = plugins;
     }
 
-    /// The workers of a run, by their bells; their seats.
-    pub(crate) fn seats(&self, bells: &[Arc<Bell>]) -> Vec<Seat> {
+    /// The workers of a run; their seats.
+    pub(crate) fn seats(&self, berths: Vec<Berth>) -> Vec<Seat> {
         let mut state = self.lock();
         state.phase = RunPhase::Running;
-        let slot = |bell: &Arc<Bell>| Slot {
+        let slot = |berth: Berth| Slot {
             asked: Arc::new(AtomicU8::new(0)),
-            bell: bell.clone(),
-            part: None,
+            bell: berth.bell,
+            calling: Arc::new(Calling::default()),
+            sites: berth.sites,
+            part: berth.part,
             ended: false,
         };
-        state.slots = bells.iter().map(slot).collect();
+        state.slots = berths.into_iter().map(slot).collect();
         let seats = state.slots.iter().enumerate();
-        seats.map(|(index, slot)| Seat { board: self.clone(), index, asked: slot.asked.clone() }).collect()
+        let seat = |(index, slot): (usize, &Slot)| Seat {
+            board: self.clone(),
+            index,
+            asked: slot.asked.clone(),
+            calling: slot.calling.clone(),
+        };
+        seats.map(seat).collect()
     }
 
     /// The run is over.
@@ -171,9 +211,7 @@ impl Board {
             slot.asked.fetch_max(detail as u8, Ordering::AcqRel);
             slot.bell.ring();
         }
-        let answered = |slot: &Slot| {
-            slot.ended || slot.part.as_ref().is_some_and(|part| part.at >= asked_at && part.detail >= detail)
-        };
+        let answered = |slot: &Slot| slot.ended || (slot.part.at >= asked_at && slot.part.detail >= detail);
         while !state.slots.iter().all(answered) {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -211,6 +249,8 @@ pub(crate) struct Seat {
     board: Board,
     index: usize,
     asked: Arc<AtomicU8>,
+    /// Where it notes its calls of plugins.
+    pub calling: Arc<Calling>,
 }
 
 impl Seat {
@@ -233,7 +273,7 @@ impl Seat {
             state.phase = RunPhase::Stopping;
         }
         if let Some(slot) = state.slots.get_mut(self.index) {
-            slot.part = Some(part);
+            slot.part = part;
         }
         drop(state);
         self.board.shared.changed.notify_all();

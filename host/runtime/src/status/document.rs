@@ -9,6 +9,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::ready::long;
+
 /// The version of the document.
 pub const VERSION: u32 = 1;
 
@@ -93,10 +95,35 @@ pub struct Reason {
 pub struct WorkerInfo {
     /// Its number in this process.
     pub worker: u32,
-    /// How old its part of this document is; it grows while a plugin's call keeps the worker from answering.
+    /// How old its part of this document is, counted from its start where it has said nothing yet; it grows while a call
+    /// keeps the worker from answering.
     pub age_ms: u64,
     /// It has ended.
     pub ended: bool,
+    /// The call of a plugin that it is in at this moment.
+    pub call: Option<Call>,
+}
+
+impl WorkerInfo {
+    /// What keeps it from answering, for people.
+    #[must_use]
+    pub fn busy(&self) -> String {
+        let Some(call) = &self.call else { return "a step of it takes that long".to_owned() };
+        let plugin =
+            call.plugin.as_ref().map_or_else(String::new, |plugin| format!(" (plugin {})", plugin.name));
+        format!("it has been in a call of {}{plugin} for {}", call.node, long(call.for_ms))
+    }
+}
+
+/// A call of a plugin.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// The node's path.
+    pub node: String,
+    /// The plugin.
+    pub plugin: Option<PluginRef>,
+    /// How long it has taken so far.
+    pub for_ms: u64,
 }
 
 /// One partition.
@@ -230,6 +257,11 @@ pub enum Release {
         /// In so long.
         in_ms: u64,
     },
+    /// A free call: as many are under way at the node as it may have.
+    Call {
+        /// How many.
+        under_way: u64,
+    },
     /// An answer of a plugin that waits for something outside.
     Answer {
         /// When its time is up.
@@ -244,6 +276,9 @@ pub enum Release {
     },
     /// The topic's acknowledgement.
     Acknowledgement,
+    /// Something that a later version of the document knows.
+    #[serde(other)]
+    Unknown,
 }
 
 impl fmt::Display for Release {
@@ -260,10 +295,14 @@ impl fmt::Display for Release {
             }
             Release::Completion { flush_in_ms: None } => f.write_str("the sink completes it"),
             Release::Sink { in_ms } => write!(f, "the next call of the sink, {}", soon(in_ms)),
+            Release::Call { under_way } => {
+                write!(f, "a free call: all {under_way} that the node may have at a time are under way")
+            }
             Release::Answer { in_ms } => write!(f, "the plugin's answer; its time is up {}", soon(in_ms)),
             Release::Room => f.write_str("room in the client's queue"),
             Release::Output { what } => f.write_str(what),
             Release::Acknowledgement => f.write_str("the topic's acknowledgement"),
+            Release::Unknown => f.write_str("something that only the loom-host that runs the flow can name"),
         }
     }
 }
@@ -339,8 +378,11 @@ pub struct OutputStatus {
     pub in_flight: u64,
     /// Rows that the topic acknowledged.
     pub acknowledged: u64,
-    /// Rows that it refused.
+    /// Rows that were refused for good: by the topic, or because its configuration does not take them.
     pub refused: u64,
+    /// Rows that were refused and sent again, each time: because their batch was, or while the topic was not known.
+    #[serde(default)]
+    pub resent: u64,
     /// How long rows have been waiting without a single acknowledgement, from ten seconds on.
     pub waiting_ms: Option<u64>,
 }

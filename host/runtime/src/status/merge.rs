@@ -48,9 +48,9 @@ fn put_together(state: &State, now: Instant) -> Status {
     let mut outputs: BTreeMap<String, OutputStatus> = BTreeMap::new();
     for (index, slot) in state.slots.iter().enumerate() {
         let worker = u32::try_from(index).unwrap_or(u32::MAX);
-        let age = slot.part.as_ref().map_or(Duration::ZERO, |part| now.saturating_duration_since(part.at));
-        status.workers.push(WorkerInfo { worker, age_ms: millis(age), ended: slot.ended });
-        let Some(part) = &slot.part else { continue };
+        let part = &slot.part;
+        let age_ms = millis(now.saturating_duration_since(part.at));
+        status.workers.push(WorkerInfo { worker, age_ms, ended: slot.ended, call: slot.call(now) });
         status
             .partitions
             .extend(part.partitions.iter().map(|partition| known(partition, &state.findings, now)));
@@ -139,6 +139,7 @@ fn add_output(total: &mut BTreeMap<String, OutputStatus>, output: &OutputStatus)
     sum.in_flight += output.in_flight;
     sum.acknowledged += output.acknowledged;
     sum.refused += output.refused;
+    sum.resent += output.resent;
 }
 
 pub(super) fn millis(time: Duration) -> u64 {

@@ -1,12 +1,14 @@
 //! A worker's own half: what it answers when it is asked. It only looks, at the end of a step.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use loom_delivery::Ledger;
 use loom_plugin::Breaker;
-use loom_types::{Moment, PartitionId};
+use loom_types::{CommitOffset, Moment, PartitionId, TopicPartition, WorkerIndex};
 
-use super::board::{Detail, Part};
+use super::board::{Berth, Detail, Part, Site};
 use super::document::{
     BreakerStatus, ClientError, CommitStatus, Intake, NodeStatus, OutputStatus, PartitionStatus, PluginRef,
     SinkStatus,
@@ -14,6 +16,7 @@ use super::document::{
 use super::merge::millis;
 use super::places::{Places, until_probe};
 use crate::nodes::{Flow, Node, Op};
+use crate::stop::Bell;
 use crate::worker::{Phase, Worker};
 
 /// What a client says of a partition counts as repeated when it came within this time.
@@ -110,6 +113,48 @@ pub(super) fn plugin(op: &Op) -> Option<PluginRef> {
     Some(PluginRef { name: name.to_owned(), digest: digest.to_owned() })
 }
 
+/// A partition where its worker begins.
+pub(crate) struct Start {
+    pub name: TopicPartition,
+    pub position: CommitOffset,
+    pub committed: Option<CommitOffset>,
+    pub floor: Option<CommitOffset>,
+}
+
+/// A worker before it said anything, with these partitions and nodes.
+pub(crate) fn berth(bell: Arc<Bell>, worker: WorkerIndex, starts: &[Start], graph: &[Node]) -> Berth {
+    let partitions = starts.iter().map(|start| PartitionStatus {
+        topic: start.name.topic.to_string(),
+        partition: start.name.partition,
+        worker: worker.0,
+        position: start.position.0,
+        committed: start.committed.map(|offset| offset.0),
+        floor: start.floor.map(|offset| offset.0),
+        end: None,
+        lag: None,
+        intake: Intake::Starting,
+        outstanding_records: 0,
+        outstanding_bytes: 0,
+        oldest: None,
+        stalled: None,
+        ledger: (&Ledger::default()).into(),
+    });
+    let part = Part {
+        at: Instant::now(),
+        detail: Detail::Numbers,
+        draining: false,
+        partitions: partitions.collect(),
+        troubles: vec![None; starts.len()],
+        nodes: Vec::new(),
+        outputs: Vec::new(),
+        commits: CommitStatus::default(),
+        client_error: None,
+        cycles: 0,
+    };
+    let sites = graph.iter().map(|node| Site { node: node.path.clone(), plugin: plugin(&node.op) });
+    Berth { bell, part, sites: sites.collect() }
+}
+
 fn nodes(flow: &Flow, now: Moment) -> Vec<NodeStatus> {
     let mut nodes: BTreeMap<&str, NodeStatus> = BTreeMap::new();
     for node in &flow.nodes {
@@ -189,6 +234,7 @@ fn outputs(flow: &Flow) -> Vec<OutputStatus> {
             in_flight: counts.in_flight,
             acknowledged: counts.acknowledged,
             refused: counts.refused,
+            resent: counts.resent,
             waiting_ms: None,
         })
         .collect()

@@ -120,8 +120,12 @@ fn of_stand(node: &WaitingNode, stand: Stand, now: Moment) -> Release {
     match stand {
         Stand::Called { until } => Release::Answer { in_ms: millis(until.since(now)) },
         _ if node.breaker().is_open() => Release::Probe { in_ms: until_probe(node.breaker(), now) },
+        Stand::Fresh if node.is_full() => Release::Call { under_way: node.in_flight() as u64 },
+        Stand::Waits { due: Some(due) } if due <= now && node.is_full() => {
+            Release::Call { under_way: node.in_flight() as u64 }
+        }
         Stand::Waits { due: Some(due) } => Release::Retry { in_ms: millis(due.since(now)) },
-        Stand::Waits { due: None } | Stand::Answered => {
+        Stand::Fresh | Stand::Waits { due: None } | Stand::Answered => {
             Release::Turn { in_ms: node.next_due().map_or(0, |due| millis(due.since(now))) }
         }
     }

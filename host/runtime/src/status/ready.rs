@@ -6,7 +6,7 @@ use super::document::{Reason, RunPhase, Status};
 const COMMITS_FAIL_MS: u64 = 60_000;
 
 /// A worker that has not answered for so long is in a call that does not end.
-const WORKER_SILENT_MS: u64 = 10_000;
+pub const WORKER_SILENT_MS: u64 = 10_000;
 
 /// Why this flow is not ready; empty when it is.
 #[must_use]
@@ -24,8 +24,8 @@ pub fn reasons(status: &Status) -> Vec<Reason> {
     }
     for worker in &status.workers {
         if !worker.ended && worker.age_ms >= WORKER_SILENT_MS {
-            let text = format!("worker {} has not answered for {}", worker.worker, long(worker.age_ms));
-            because("worker", text + ": a call of a plugin is under way");
+            let (number, silent) = (worker.worker, long(worker.age_ms));
+            because("worker", format!("worker {number} has not answered for {silent}: {}", worker.busy()));
         }
     }
     for partition in &status.partitions {
@@ -83,13 +83,13 @@ pub fn long(ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::document::{
-        BreakerStatus, ClientError, CommitStatus, NodeStatus, OutputStatus, PartitionStatus, RunPhase,
-        Stalled, Status, WorkerInfo,
+        BreakerStatus, Call, ClientError, CommitStatus, NodeStatus, OutputStatus, PartitionStatus, PluginRef,
+        RunPhase, Stalled, Status, WorkerInfo,
     };
     use super::{long, reasons};
 
     fn running() -> Status {
-        let worker = WorkerInfo { worker: 0, age_ms: 3, ended: false };
+        let worker = WorkerInfo { worker: 0, age_ms: 3, ended: false, call: None };
         Status { phase: RunPhase::Running, workers: vec![worker], ..Status::default() }
     }
 
@@ -141,6 +141,15 @@ mod tests {
         status.client_errors.push(ClientError { worker: Some(0), age_ms: 1, text: String::new() });
         status.workers[0].age_ms = 10_000;
         assert_eq!(kinds(&status), ["worker", "breaker", "output", "broker"]);
+        assert_eq!(
+            reasons(&status)[0].text,
+            "worker 0 has not answered for 10.0 s: a step of it takes that long"
+        );
+        let plugin = Some(PluginRef { name: "s".to_owned(), digest: String::new() });
+        status.workers[0].call = Some(Call { node: "process[0]".to_owned(), plugin, for_ms: 9_900 });
+        assert!(
+            reasons(&status)[0].text.ends_with("it has been in a call of process[0] (plugin s) for 9.9 s")
+        );
         status.workers[0].ended = true;
         assert_eq!(kinds(&status).len(), 3);
     }

@@ -65,7 +65,7 @@ impl Watcher {
             let state = self.board.lock();
             let live = state.slots.iter().filter(|slot| !slot.ended);
             // A worker that did not answer is in a call: of its partitions nothing new is known.
-            let fresh = live.filter_map(|slot| slot.part.clone()).filter(|part| asked_at - part.at < LOOK);
+            let fresh = live.map(|slot| &slot.part).filter(|part| asked_at - part.at < LOOK).cloned();
             (fresh.collect::<Vec<Part>>(), state.findings.clone())
         };
         self.ask_ends(&parts, &mut findings);

@@ -229,7 +229,8 @@ impl Worker {
             .collect();
         let when = if read { "the input has ended" } else { "no further input can be read" };
         self.flow.shared.fail(format!(
-            "{when}, and {outstanding} records are not resolved in time: {}; the oldest: {}",
+            "{when}, and {} not resolved in time: {}; the oldest: {}",
+            if outstanding == 1 { "1 record is".to_owned() } else { format!("{outstanding} records are") },
             list.join(", "),
             oldest.join(", ")
         ));

@@ -102,9 +102,9 @@ fn what_is_not_resolved_in_time_after_the_end_is_listed_with_its_node() {
         assert_eq!(outcome.status(), 4);
         let message = &outcome.failures[0].message;
         let expected = if batch == 1 {
-            "no further input can be read, and 1 records"
+            "no further input can be read, and 1 record is"
         } else {
-            "the input has ended, and 2 records"
+            "the input has ended, and 2 records are"
         };
         for part in [expected, "process[0] (plugin s)", "in/0 offset 1"] {
             assert!(message.contains(part), "{message}");

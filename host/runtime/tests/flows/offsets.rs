@@ -83,7 +83,9 @@ fn offsets_are_moved_and_the_next_start_goes_on_there() {
     assert_eq!(group.targets(MoveTo::Time(5_000)), [3, 1], "the end, where there is no such record");
     let outside = group.moves(MoveTo::Offset(CommitOffset(2))).unwrap_err();
     assert_eq!(outside.len(), 1);
-    assert_eq!(outside[0].message, "in/1 holds offsets 0 to 1: 2 is outside of it");
+    assert_eq!(outside[0].message, "in/1 holds offset 0, and its end is 1: 2 is outside of it");
+    let outside = group.moves(MoveTo::Offset(CommitOffset(4))).unwrap_err();
+    assert_eq!(outside[0].message, "in/0 holds offsets 0 to 2, and its end is 3: 4 is outside of it");
 
     group.unowned().unwrap();
     let mut moves = group.moves(MoveTo::Time(1_002)).unwrap();

@@ -7,6 +7,7 @@ use loom_kafka::Kind;
 use loom_kafka::memory::{CommitFault, MemoryBroker, Record, When};
 use loom_runtime::status::{Intake, Oldest, PartitionStatus, Release, RunPhase};
 use loom_runtime::{Board, FlowStatus, Options};
+use loom_types::CommitOffset;
 
 use crate::harness::{
     PATIENCE, Running, broker, flow, in0, kafka_error, payloads, place, produce, start_with, wide_broker,
@@ -75,6 +76,41 @@ fn a_row_that_is_tried_again_is_found_at_its_node_with_attempt_and_digest() {
     assert_eq!(running.stop().failures, []);
     assert_eq!(board.document().phase, RunPhase::Stopped);
     assert!(!board.document().ready);
+}
+
+#[test]
+fn a_worker_in_its_first_call_is_known_with_its_partitions_its_age_and_the_call() {
+    let broker = wide_broker(2, &["out"]);
+    for partition in [0, 1] {
+        broker.set_committed("g", &place("in", partition), CommitOffset(0), "");
+    }
+    produce(&broker, &["sleep:2000"]);
+    let rest = "plugins: { s: { component: '{guests}/probe-step.wasm', limits: { timeout: 10s } } }\nprocess: [ { step: s }, { into_topic: out } ]\n";
+    let (running, board) = watched(&flow("", rest), &broker);
+    let deadline = Instant::now() + PATIENCE;
+    // The worker is not waited for: it is in the call.
+    let status = loop {
+        let status = board.read(Duration::from_millis(10));
+        let call = status.workers.first().and_then(|worker| worker.call.as_ref());
+        if call.is_some_and(|call| call.for_ms >= 500) {
+            break status;
+        }
+        assert!(Instant::now() < deadline, "no call of a second was seen: {status:#?}");
+    };
+    let worker = &status.workers[0];
+    let call = worker.call.as_ref().expect("it was just seen");
+    assert_eq!(
+        (call.node.as_str(), call.plugin.as_ref().map(|plugin| plugin.name.as_str())),
+        ("process[0]", Some("s"))
+    );
+    assert!(worker.age_ms + 5 >= call.for_ms, "its age counts from its start: {worker:?}");
+    let names: Vec<_> = status.partitions.iter().map(|one| (one.topic.as_str(), one.partition)).collect();
+    assert_eq!(names, [("in", 0), ("in", 1)]);
+    assert_eq!((status.partitions[0].position, status.partitions[0].committed), (0, Some(0)));
+    running.until_committed(1);
+    let status = until(&board, "an answer", |status| status.ledger.resolved == 1);
+    assert!(status.workers[0].call.is_none() && status.workers[0].age_ms < 2_000, "{:?}", status.workers);
+    assert_eq!(running.stop().failures, []);
 }
 
 #[test]

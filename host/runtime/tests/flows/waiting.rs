@@ -143,6 +143,34 @@ fn calls_overlap_and_rows_leave_in_their_order() {
 }
 
 #[test]
+fn a_row_of_a_partition_that_gets_no_call_waits_for_a_free_one() {
+    let (service, broker) = (Service::default(), wide_broker(2, &["out", "t"]));
+    let port = service.start(0);
+    service.hold("/1/a", usize::MAX);
+    service.hold("/1/b", usize::MAX);
+    broker.produce("in", 1, Record::value("/1/a"));
+    broker.produce("in", 1, Record::value("/1/b"));
+    let (running, board) = watched(&flow("", &asking(port, "concurrency: 2", false)), &broker);
+    service.until_seen(2);
+    broker.produce("in", 0, Record::value("/0/a"));
+    let status = until(&board, "a row of the other partition", |status| {
+        status.partitions.first().is_some_and(|partition| partition.oldest.is_some())
+    });
+    let waits = |partition: usize| &status.partitions[partition].oldest.as_ref().unwrap().places[0];
+    assert_eq!(waits(0).release, Release::Call { under_way: 2 }, "{:?}", waits(0));
+    assert_eq!(
+        waits(0).release.to_string(),
+        "a free call: all 2 that the node may have at a time are under way"
+    );
+    assert!(matches!(waits(1).release, Release::Answer { .. }), "{:?}", waits(1));
+    service.release("/1/a");
+    service.release("/1/b");
+    running.until_committed_at(&place("in", 0), 1);
+    running.until_committed_at(&place("in", 1), 2);
+    assert_eq!(running.stop().failures, []);
+}
+
+#[test]
 fn without_order_rows_leave_as_they_come() {
     let (service, broker) = (Service::default(), broker(&["out", "t"]));
     let port = service.start(0);

@@ -112,8 +112,12 @@ impl WaitingNode {
         self.windows.values().flat_map(Window::rows)
     }
 
+    /// Whether there is no call for one more row.
+    pub(crate) fn is_full(&self) -> bool {
+        self.flights.len() >= self.parts.concurrency
+    }
+
     /// Calls under way.
-    #[cfg(test)]
     pub(crate) fn in_flight(&self) -> usize {
         self.flights.len()
     }
@@ -121,7 +125,7 @@ impl WaitingNode {
     /// When there is something to call that there is a call for; what waits for an answer is rung for.
     pub(crate) fn next_due(&self) -> Option<Moment> {
         let probing = self.parts.breaker.is_open() && !self.flights.is_empty();
-        if probing || self.flights.len() >= self.parts.concurrency {
+        if probing || self.is_full() {
             return None;
         }
         let most = self.parts.concurrency;
@@ -174,7 +178,7 @@ impl WaitingNode {
 
     /// Starts as many calls as there may be now.
     fn start_calls(&mut self, now: Moment) {
-        while self.flights.len() < self.parts.concurrency {
+        while !self.is_full() {
             match self.parts.breaker.permit(now) {
                 Permit::Wait { .. } => return,
                 // A probe is alone, so that it is known which row closed the breaker.
