@@ -2,11 +2,13 @@
 //!
 //! A mistyped verb or flag is answered by clap with the nearest one that exists, status 2.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::admin::Address;
 use crate::show::why::PartitionName;
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use loom_runtime::StartFrom;
 use loom_runtime::offsets::MoveTo;
@@ -126,6 +128,36 @@ Examples:
 pub struct Cli {
     #[command(subcommand)]
     pub verb: Verb,
+}
+
+/// Reads the command line.
+///
+/// # Errors
+/// What is wrong, with the nearest that there is: what is far from what was written is somebody's risk, not help.
+pub fn parse() -> Result<Cli, clap::Error> {
+    parse_from(std::env::args_os())
+}
+
+fn parse_from(line: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(line).map_err(|mut error| {
+        let text = |kind| match error.get(kind) {
+            Some(ContextValue::String(text)) => Some(text.trim_start_matches('-')),
+            _ => None,
+        };
+        let near = text(ContextKind::InvalidArg).zip(text(ContextKind::SuggestedArg));
+        if near.is_some_and(|(written, suggested)| !is_slip(written, suggested)) {
+            error.remove(ContextKind::SuggestedArg);
+            // It has what was suggested in it.
+            error.remove(ContextKind::Usage);
+        }
+        error
+    })
+}
+
+/// Whether one is the other with a few letters wrong, or its beginning.
+fn is_slip(written: &str, meant: &str) -> bool {
+    let slips = strsim::damerau_levenshtein(written, meant);
+    slips <= (meant.chars().count() / 3).max(1) || (written.len() > 2 && meant.starts_with(written))
 }
 
 #[derive(Debug, Subcommand)]

@@ -30,9 +30,6 @@ use output::Printer;
 /// Partitions of an output topic: its records are seen in the order they were written.
 const OUTPUT_PARTITIONS: i32 = 1;
 
-/// What a process has that SIGPIPE ends, as `head` ends what it reads from.
-const SIGPIPE: u8 = 13;
-
 /// The last line on standard output.
 #[derive(Serialize)]
 struct Last {
@@ -84,7 +81,7 @@ fn try_dev(args: &DevArgs) -> Result<Status, Refusal> {
         tracing::error!("cannot write to standard output: {error}");
         statuses.push(Status::Failed);
     } else if unread.load(Ordering::Acquire) {
-        statuses.push(Status::Signal(SIGPIPE));
+        statuses.push(Status::UNREAD);
     }
     outcome.summary.log();
     statuses.extend(signals.heard().map(Status::Signal));

@@ -26,7 +26,8 @@ fn from_at(text: &str, now: SystemTime) -> Result<StartFrom, String> {
         return if number >= FIRST_MILLISECONDS {
             Ok(StartFrom::Time(number))
         } else {
-            Err("a number is a time in milliseconds since 1970, and this one is too small to be one"
+            Err("a number is a time in milliseconds since 1970, and this one is too small to be one; to go on at an \
+                 offset, move the group there first: `loom-host offsets reset FLOW --to OFFSET`"
                 .to_owned())
         };
     }
@@ -118,6 +119,7 @@ mod tests {
             assert!(from(text).is_err_and(|message| message.contains("2026-03-01T12:00:00Z")), "{text}");
         }
         assert!(from("1772366400").is_err_and(|message| message.contains("milliseconds")));
+        assert!(from("1204").is_err_and(|message| message.contains("offsets reset FLOW --to OFFSET")));
         assert!(from("100000 years").is_err());
     }
 }

@@ -26,14 +26,12 @@ mod terminal;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use args::{Cli, PluginVerb, Verb};
+use args::{PluginVerb, Verb};
 use status::Status;
 
 fn main() -> ExitCode {
     panics::abort_on_panic();
-    let cli = Cli::parse();
+    let cli = args::parse().unwrap_or_else(|error| error.exit());
     if let Err(message) = logs::start() {
         terminal::print_error(&format!("error: {message}\n"));
         return Status::Usage.into();

@@ -1,5 +1,6 @@
 //! `offsets`: what the group has at the broker for each partition, and moving it on purpose.
 
+use std::fmt::Write as _;
 use std::io::{self, BufRead, IsTerminal};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -31,7 +32,7 @@ pub fn offsets(args: &OffsetsArgs) -> Status {
 
 /// The flow, and a client for its consumer.
 fn opened(flow: &Path) -> Result<(Plan, KafkaBroker, Stop), Refusal> {
-    let plan = start::plan(flow, Mode::Run)?;
+    let plan = start::plan_quietly(flow, Mode::Run)?;
     let stop = Stop::new();
     // Nothing is under way that a signal would have to wait for.
     Signals::listen(Status::Signal).map_err(start::no_signals)?;
@@ -72,7 +73,23 @@ fn human(found: &[GroupOffset]) -> String {
         ("LAG", Side::Right),
         ("WRITTEN BY", Side::Left),
     ];
-    table(&headings, &rows)
+    table(&headings, &rows) + &replays(found)
+}
+
+/// Replays that are not over, and what becomes of them.
+fn replays(found: &[GroupOffset]) -> String {
+    let mut out = String::new();
+    for one in found {
+        if let (Some(at), Some(committed)) = (one.replay(), &one.committed) {
+            let (at, floor) = (number(at.0), number(committed.offset.0));
+            let _ = writeln!(out, "{}: a replay has come to {at}; {floor} is its floor", one.partition);
+        }
+    }
+    if !out.is_empty() {
+        out.insert(0, '\n');
+        out.push_str("A replay that was cut goes on at the next `run`; `run --from committed` leaves it.\n");
+    }
+    out
 }
 
 /// Who wrote the offset, as far as the text beside it says.
@@ -101,6 +118,7 @@ fn json_of(plan: &Plan, found: &[GroupOffset]) -> Value {
                 "beginning": one.bounds.low.0,
                 "end": one.bounds.high.0,
                 "lag": one.lag(),
+                "replay": one.replay().map(|at| at.0),
             })
         })
         .collect();
@@ -258,6 +276,23 @@ in/1               -          0  2,000      -  nobody: nothing is committed
 in/2               7          0  2,000  1,993  another tool: \"mine\"
 "
         );
+    }
+
+    #[test]
+    fn a_replay_that_was_cut_is_shown_with_its_place_and_its_floor() {
+        let cut = offset(0, Some((1500, "loom1 run=00000000000000ff replay=1400")));
+        let text = human(&[cut, offset(1, Some((7, "mine")))]);
+        let (_, replays) = text.split_once("\n\n").unwrap();
+        assert_eq!(
+            replays,
+            "in/0: a replay has come to 1,400; 1,500 is its floor
+A replay that was cut goes on at the next `run`; `run --from committed` leaves it.
+"
+        );
+        // One that has reached its floor is over, whatever the mark still says.
+        for over in ["loom1 replay=1500", "loom1 replay=1600", "replay=3", "loom1"] {
+            assert!(!human(&[offset(0, Some((1500, over)))]).contains("replay has"), "{over}");
+        }
     }
 
     #[test]

@@ -44,11 +44,23 @@ impl Refusal {
     }
 }
 
-/// Compiles the flow and tells its problems, warnings too.
+/// Compiles the flow that is to run and tells its problems, warnings too.
 ///
 /// # Errors
 /// It has errors.
 pub fn plan(path: &Path, mode: Mode) -> Result<Plan, Refusal> {
+    compiled(path, mode, true)
+}
+
+/// Compiles a flow that is asked about, not run: nobody wants its warnings now.
+///
+/// # Errors
+/// It has errors; they are told.
+pub fn plan_quietly(path: &Path, mode: Mode) -> Result<Plan, Refusal> {
+    compiled(path, mode, false)
+}
+
+fn compiled(path: &Path, mode: Mode, warns: bool) -> Result<Plan, Refusal> {
     let source = match flow_file::read(path) {
         Ok(source) => source,
         Err(issue) => {
@@ -58,7 +70,9 @@ pub fn plan(path: &Path, mode: Mode) -> Result<Plan, Refusal> {
     };
     let options = CompileOptions { mode, require_env: true, plugins: true };
     let mut compiled = compile(&source, &ProcessEnvironment, &PluginFiles, &ClientKeys, options);
-    report::issues(&compiled);
+    if warns || compiled.plan.is_none() {
+        report::issues(&compiled);
+    }
     let blame = compiled.blame().map_or(Status::Flow, Status::from);
     let plan = compiled.plan.take();
     hidden::remember(compiled);

@@ -22,6 +22,9 @@ pub enum Status {
 }
 
 impl Status {
+    /// Nobody reads standard output any more: what a process has that SIGPIPE ends, as `head` ends what it reads from.
+    pub const UNREAD: Status = Status::Signal(13);
+
     /// The number.
     pub fn number(self) -> u8 {
         match self {

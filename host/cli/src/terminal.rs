@@ -30,10 +30,19 @@ fn colour_wanted() -> bool {
 /// # Errors
 /// What writing answered; a reader that has gone, as `head` does, is none: nobody is left to read it.
 pub fn print(text: &str) -> io::Result<()> {
+    print_on(text).map(|_| ())
+}
+
+/// Prints to standard output; whether there is somebody to print more for.
+///
+/// # Errors
+/// What writing answered, a reader that has gone apart.
+pub fn print_on(text: &str) -> io::Result<bool> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        other => other,
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

@@ -44,17 +44,26 @@ fn usage(message: impl Into<String>) -> Unanswered {
     Unanswered { status: Status::Usage, message: message.into() }
 }
 
+/// Who is to be asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meant {
+    url: String,
+    /// The flow's name, where one was given: another one's answer is none.
+    flow: Option<String>,
+}
+
 /// The admin server that is meant: `--url`, `LOOM_ADMIN`, or the one running flow of that name, or of all.
 ///
 /// # Errors
 /// None, or more than one, fits.
-pub fn find(flow: Option<&str>, url: Option<&str>) -> Result<String, Unanswered> {
+pub fn find(flow: Option<&str>, url: Option<&str>) -> Result<Meant, Unanswered> {
+    let flow = flow.map(flow_name).transpose()?;
     let given = url.map(str::to_owned).or_else(|| std::env::var(VARIABLE).ok().filter(|url| !url.is_empty()));
-    if let Some(url) = given {
-        return Ok(url);
-    }
-    let name = flow.map(flow_name).transpose()?;
-    choose(files::running(), name.as_deref())
+    let url = match given {
+        Some(url) => url,
+        None => choose(files::running(), flow.as_deref())?,
+    };
+    Ok(Meant { url, flow })
 }
 
 fn choose(running: Vec<Running>, name: Option<&str>) -> Result<String, Unanswered> {
@@ -110,8 +119,9 @@ fn flow_name(given: &str) -> Result<String, Unanswered> {
 /// One answer of a flow: the document, and its text.
 ///
 /// # Errors
-/// Nobody answers there, or it is no admin server of this version.
-pub fn status(url: &str) -> Result<(FlowStatus, String), Unanswered> {
+/// Nobody answers there, it is no admin server of this version, or it runs another flow.
+pub fn status(meant: &Meant) -> Result<(FlowStatus, String), Unanswered> {
+    let Meant { url, flow } = meant;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
     let runtime = runtime.map_err(|error| failed(format!("cannot ask: {error}")))?;
     let text = runtime.block_on(async {
@@ -130,7 +140,10 @@ pub fn status(url: &str) -> Result<(FlowStatus, String), Unanswered> {
              loom-host that runs the flow"
         )));
     }
-    let status = serde_json::from_str(&text).map_err(|_| foreign())?;
+    let status: FlowStatus = serde_json::from_str(&text).map_err(|_| foreign())?;
+    if let Some(flow) = flow.as_ref().filter(|flow| **flow != status.flow) {
+        return Err(failed(format!("the flow at {url} is {}, not {flow}", status.flow)));
+    }
     Ok((status, text))
 }
 
@@ -178,7 +191,7 @@ mod tests {
     use crate::status::Status;
 
     fn running(flow: &str, port: u16) -> Running {
-        Running { flow: flow.to_owned(), url: format!("http://127.0.0.1:{port}"), pid: 1 }
+        Running { flow: flow.to_owned(), url: format!("http://127.0.0.1:{port}"), pid: 1, started: None }
     }
 
     #[test]

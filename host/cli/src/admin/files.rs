@@ -8,8 +8,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::process::{Pid, geteuid, test_kill_process};
+use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
+
+use super::process;
 
 /// What a file holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +22,9 @@ pub struct Running {
     pub url: String,
     /// The process.
     pub pid: i32,
+    /// When the process started, as the system counts it; none where it does not say.
+    #[serde(default)]
+    pub started: Option<u64>,
 }
 
 /// The file of this process; removed when it is dropped.
@@ -39,7 +44,8 @@ impl RuntimeFile {
     fn leave_in(folder: &Path, flow: &str, url: &str) -> Result<RuntimeFile, String> {
         own(folder).map_err(|error| format!("the folder {} cannot be used: {error}", folder.display()))?;
         let pid = rustix::process::getpid().as_raw_nonzero().get();
-        let running = Running { flow: flow.to_owned(), url: url.to_owned(), pid };
+        let started = process::started(pid);
+        let running = Running { flow: flow.to_owned(), url: url.to_owned(), pid, started };
         let path = folder.join(format!("{}.{pid}.json", file_name(flow)));
         write(&path, &running).map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
         Ok(RuntimeFile { path })
@@ -69,7 +75,7 @@ fn running_in(folder: &Path) -> Vec<Running> {
         }
         let Ok(text) = fs::read_to_string(&path) else { continue };
         let Ok(running) = serde_json::from_str::<Running>(&text) else { continue };
-        if lives(running.pid) {
+        if process::lives(running.pid, running.started) {
             found.push(running);
         } else {
             let _ = fs::remove_file(&path);
@@ -119,14 +125,6 @@ fn file_name(flow: &str) -> String {
     name.trim_start_matches('.').to_owned()
 }
 
-fn lives(pid: i32) -> bool {
-    match Pid::from_raw(pid) {
-        // Someone else's process means that the number was given again.
-        Some(pid) => test_kill_process(pid).is_ok(),
-        None => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -158,7 +156,7 @@ mod tests {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();
         child.wait().unwrap();
-        let gone = Running { flow: "orders".to_owned(), url: String::new(), pid };
+        let gone = Running { flow: "orders".to_owned(), url: String::new(), pid, started: None };
         let path = folder.join(format!("orders.{pid}.json"));
         super::write(&path, &gone).unwrap();
         assert_eq!(running_in(&folder), []);

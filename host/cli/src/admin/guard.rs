@@ -11,6 +11,7 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use hyper::Version;
 use hyper::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderValue, ORIGIN, TRANSFER_ENCODING};
 
 /// Endings of names that public sites cannot have.
@@ -29,13 +30,17 @@ fn refused(status: u16, why: impl Into<String>) -> Result<(), Refused> {
 }
 
 /// Whether a request with this head is answered. `machine`: this machine's own name.
-pub fn admit(headers: &HeaderMap, machine: &str) -> Result<(), Refused> {
+///
+/// HTTP/1.0 knows no `Host`: probes of load balancers leave it out, and no browser speaks it.
+pub fn admit(version: Version, headers: &HeaderMap, machine: &str) -> Result<(), Refused> {
     let text = |value: &HeaderValue| value.to_str().unwrap_or_default().trim().to_ascii_lowercase();
     let mut hosts = headers.get_all(HOST).iter().map(text);
-    let (Some(host), None) = (hosts.next(), hosts.next()) else {
-        return refused(400, "a request names one Host");
+    let host = match (hosts.next(), hosts.next()) {
+        (Some(host), None) => host,
+        (None, _) if version <= Version::HTTP_10 => String::new(),
+        _ => return refused(400, "a request names one Host"),
     };
-    if !is_ours(name_of(&host), machine) {
+    if headers.contains_key(HOST) && !is_ours(name_of(&host), machine) {
         return refused(
             403,
             format!("Host {host:?} may be another site's name for this machine; ask by address or localhost"),
@@ -108,11 +113,16 @@ impl Rate {
 mod tests {
     use std::time::{Duration, Instant};
 
+    use hyper::Version;
     use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
     use super::{Rate, admit};
 
     fn status(headers: &[(&str, &str)]) -> u16 {
+        status_of(Version::HTTP_11, headers)
+    }
+
+    fn status_of(version: Version, headers: &[(&str, &str)]) -> u16 {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(
@@ -120,7 +130,7 @@ mod tests {
                 HeaderValue::from_str(value).unwrap(),
             );
         }
-        admit(&map, "box-7.example.org").map_or_else(|refused| refused.status, |()| 200)
+        admit(version, &map, "box-7.example.org").map_or_else(|refused| refused.status, |()| 200)
     }
 
     #[test]
@@ -149,6 +159,14 @@ mod tests {
         assert_eq!(status(&[]), 400);
         assert_eq!(status(&[("host", "localhost"), ("host", "evil.example")]), 400);
         assert_eq!(status(&[("host", "")]), 403);
+    }
+
+    #[test]
+    fn a_probe_of_an_older_version_need_not_name_a_host() {
+        assert_eq!(status_of(Version::HTTP_10, &[]), 200);
+        assert_eq!(status_of(Version::HTTP_10, &[("host", "evil.example")]), 403);
+        assert_eq!(status_of(Version::HTTP_10, &[("host", "")]), 403);
+        assert_eq!(status_of(Version::HTTP_10, &[("origin", "http://evil.example")]), 403);
     }
 
     #[test]

@@ -203,8 +203,13 @@ impl Scrape {
         )?;
         out.counter(
             "loom_output_refused_rows",
-            "Rows that a topic refused",
+            "Rows that were refused for good",
             each().map(|(labels, output)| (labels, output.refused)),
+        )?;
+        out.counter(
+            "loom_output_resent_rows",
+            "Rows that were refused and sent again, each time",
+            each().map(|(labels, output)| (labels, output.resent)),
         )?;
         out.gauge(
             "loom_output_pending_rows",

@@ -10,6 +10,7 @@ pub mod client;
 pub mod files;
 mod guard;
 mod metrics;
+mod process;
 mod routes;
 mod serve;
 

@@ -31,23 +31,30 @@ const FRESH: Duration = Duration::from_millis(200);
 /// How long workers are waited for: one that is in a plugin's call answers later.
 const ANSWER: Duration = Duration::from_millis(500);
 
-/// Requests a second, and at once.
+/// Requests a second, and at once; for probes as many again, so that nothing else that is asked can make a flow look
+/// dead.
 const RATE: (u32, u32) = (50, 100);
+
+/// What probes ask.
+const PROBES: [&str; 2] = ["/healthz", "/readyz"];
 
 struct Shared {
     board: Board,
     machine: String,
-    rate: Mutex<Rate>,
+    probes: Mutex<Rate>,
+    others: Mutex<Rate>,
     last: tokio::sync::Mutex<Option<(Instant, Arc<FlowStatus>)>>,
 }
 
 /// The routes, each behind the guard.
 pub fn router(board: Board) -> Router {
     let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let rate = || Mutex::new(Rate::new(RATE.0, RATE.1, Instant::now()));
     let shared = Arc::new(Shared {
         board,
         machine,
-        rate: Mutex::new(Rate::new(RATE.0, RATE.1, Instant::now())),
+        probes: rate(),
+        others: rate(),
         last: tokio::sync::Mutex::new(None),
     });
     Router::new()
@@ -62,14 +69,15 @@ pub fn router(board: Board) -> Router {
 }
 
 async fn guarded(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
-    if let Err(refused) = admit(request.headers(), &shared.machine) {
+    if let Err(refused) = admit(request.version(), request.headers(), &shared.machine) {
         let status = StatusCode::from_u16(refused.status).unwrap_or(StatusCode::FORBIDDEN);
         let mut response = text(status, refused.why + "\n");
         // A body that is there is not read.
         response.headers_mut().insert(header::CONNECTION, header::HeaderValue::from_static("close"));
         return response;
     }
-    if !shared.rate.lock().unwrap_or_else(PoisonError::into_inner).admits(Instant::now()) {
+    let rate = if PROBES.contains(&request.uri().path()) { &shared.probes } else { &shared.others };
+    if !rate.lock().unwrap_or_else(PoisonError::into_inner).admits(Instant::now()) {
         let mut response = text(StatusCode::TOO_MANY_REQUESTS, "too many requests; ask again in a second\n");
         response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
         return response;

@@ -5,10 +5,10 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use loom_runtime::FlowStatus;
-use loom_runtime::status::{NodeStatus, PartitionStatus, long};
+use loom_runtime::status::{NodeStatus, PartitionStatus, WORKER_SILENT_MS, long};
 
 use super::table::{Side, count, known, number, table};
-use super::{print, tell};
+use super::{print, print_on, stale, tell};
 use crate::admin::client;
 use crate::args::{Format, StatusArgs};
 use crate::status::Status;
@@ -21,12 +21,12 @@ const CLEAR: &str = "\u{1b}[2J\u{1b}[H";
 
 /// Prints the status; with `--watch` until it is interrupted, or the flow is gone.
 pub fn status(args: &StatusArgs) -> Status {
-    let url = match client::find(args.flow.as_deref(), args.url.as_deref()) {
-        Ok(url) => url,
+    let meant = match client::find(args.flow.as_deref(), args.url.as_deref()) {
+        Ok(meant) => meant,
         Err(unanswered) => return tell(&unanswered),
     };
     loop {
-        let (document, json) = match client::status(&url) {
+        let (document, json) = match client::status(&meant) {
             Ok(answer) => answer,
             Err(unanswered) => return tell(&unanswered),
         };
@@ -35,9 +35,11 @@ pub fn status(args: &StatusArgs) -> Status {
             Format::Human => human(&document),
         };
         let clear = args.watch && args.format == Format::Human && std::io::stdout().is_terminal();
-        let printed = print(&if clear { format!("{CLEAR}{text}") } else { text });
-        if !args.watch || printed != Status::Done {
-            return printed;
+        if !args.watch {
+            return print(&text);
+        }
+        if let Err(ended) = print_on(&if clear { format!("{CLEAR}{text}") } else { text }) {
+            return ended;
         }
         std::thread::sleep(EVERY);
     }
@@ -60,6 +62,12 @@ pub fn human(status: &FlowStatus) -> String {
     }
     for (kind, note) in &status.notes {
         let _ = writeln!(out, "  {kind}: {note}");
+    }
+    for worker in &status.workers {
+        // From ten seconds on it is a reason, above.
+        if let Some(why) = stale(worker).filter(|_| worker.age_ms < WORKER_SILENT_MS) {
+            let _ = writeln!(out, "  worker {} {why}", worker.worker);
+        }
     }
     if let Some(error) = status.client_errors.first() {
         let _ = writeln!(out, "  last client error, {} ago: {}", long(error.age_ms), error.text);
@@ -161,6 +169,7 @@ fn outputs(status: &FlowStatus) -> String {
                 count(output.in_flight),
                 count(output.pending),
                 count(output.refused),
+                count(output.resent),
                 output.waiting_ms.map_or_else(String::new, |ms| format!("no answer for {}", long(ms))),
             ]
         })
@@ -171,6 +180,7 @@ fn outputs(status: &FlowStatus) -> String {
         ("IN FLIGHT", Side::Right),
         ("PENDING", Side::Right),
         ("REFUSED", Side::Right),
+        ("AGAIN", Side::Right),
         ("", Side::Left),
     ];
     table(&headings, &rows)

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 use std::str::FromStr;
 
 use loom_runtime::FlowStatus;
-use loom_runtime::status::{Intake, PartitionStatus, long};
+use loom_runtime::status::{Intake, PartitionStatus, WorkerInfo, long};
 
 use super::status::short;
 use super::table::{count, number};
-use super::{print, tell};
+use super::{print, stale, tell};
 use crate::admin::client::{self, Unanswered};
 use crate::args::{Format, WhyArgs};
 use crate::status::Status;
@@ -34,12 +34,26 @@ impl FromStr for PartitionName {
     }
 }
 
+/// What is known of a partition, and of the worker that said so.
+#[derive(serde::Serialize)]
+struct Answer {
+    #[serde(flatten)]
+    partition: PartitionStatus,
+    #[serde(rename = "said_by")]
+    worker: Option<WorkerInfo>,
+}
+
 /// Prints why each of these partitions' offsets stand where they do.
 pub fn why(args: &WhyArgs) -> Status {
-    let asked = client::find(args.flow.as_deref(), args.url.as_deref()).and_then(|url| client::status(&url));
+    let asked =
+        client::find(args.flow.as_deref(), args.url.as_deref()).and_then(|meant| client::status(&meant));
     let found = asked.and_then(|(document, _)| {
-        let partitions = args.partitions.iter().map(|name| find(&document, name).cloned());
-        partitions.collect::<Result<Vec<_>, _>>()
+        let answer = |name| -> Result<Answer, Unanswered> {
+            let partition = find(&document, name)?.clone();
+            let worker = document.workers.iter().find(|worker| worker.worker == partition.worker).cloned();
+            Ok(Answer { partition, worker })
+        };
+        args.partitions.iter().map(answer).collect::<Result<Vec<_>, _>>()
     });
     let found = match found {
         Ok(found) => found,
@@ -83,10 +97,18 @@ fn find<'a>(status: &'a FlowStatus, name: &PartitionName) -> Result<&'a Partitio
     })
 }
 
-/// For people.
-fn human(partition: &PartitionStatus) -> String {
+/// For people. Of a worker that has not answered nobody knows more than it said last: a record that it took since is in
+/// the call that keeps it, or behind it.
+fn human(answer: &Answer) -> String {
+    let Answer { partition, worker } = answer;
     let place = format!("{}/{}", partition.topic, partition.partition);
     let mut out = String::new();
+    let silent = worker.as_ref().and_then(|worker| Some((worker, stale(worker)?)));
+    if let Some((worker, why)) = &silent {
+        let age = long(worker.age_ms);
+        let _ = writeln!(out, "{place}: its worker {} {why}", worker.worker);
+        let _ = writeln!(out, "  what holds the offset may be in that call; {age} ago it stood so:");
+    }
     if let Some(stalled) = &partition.stalled {
         let since = long(stalled.for_ms);
         let _ =
@@ -95,15 +117,19 @@ fn human(partition: &PartitionStatus) -> String {
     match &partition.oldest {
         None => {
             let upto = number(partition.position);
-            let _ =
-                writeln!(out, "{place}: nothing holds the watermark; every record below {upto} is resolved");
+            let (holds, is) = if silent.is_some() { ("held", "was") } else { ("holds", "is") };
+            let _ = writeln!(
+                out,
+                "{place}: nothing {holds} the watermark; every record below {upto} {is} resolved"
+            );
         }
         Some(oldest) => {
             let _ = writeln!(
                 out,
-                "{place}: offset {} holds the watermark; it was read {} ago",
+                "{place}: offset {} holds the watermark; it was read {} {}",
                 oldest.offset,
-                long(oldest.age_ms)
+                long(oldest.age_ms),
+                if silent.is_some() { "before that" } else { "ago" }
             );
             for place in &oldest.places {
                 let plugin = place.plugin.as_ref().map_or_else(String::new, |plugin| {
@@ -148,7 +174,53 @@ fn intake(intake: Intake) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::PartitionName;
+    use loom_runtime::status::{Call, PartitionStatus, PluginRef, WorkerInfo};
+    use serde_json::json;
+
+    use super::{Answer, PartitionName, human};
+
+    fn partition() -> PartitionStatus {
+        let ledger = json!({
+            "registered": 2, "resolved": 2, "outstanding": 0, "skipped": 0, "minted": 2, "consumed": 0, "live": 0, "ended": {},
+        });
+        serde_json::from_value(json!({
+            "topic": "in", "partition": 0, "worker": 0, "position": 2, "committed": 2, "floor": null, "end": 4, "lag": 2,
+            "intake": "at_end", "outstanding_records": 0, "outstanding_bytes": 0, "oldest": null, "stalled": null,
+            "ledger": ledger,
+        }))
+        .unwrap()
+    }
+
+    fn worker(age_ms: u64, call: Option<Call>) -> Option<WorkerInfo> {
+        Some(WorkerInfo { worker: 0, age_ms, ended: false, call })
+    }
+
+    #[test]
+    fn an_answer_that_is_old_says_so_and_what_keeps_its_worker() {
+        let fresh = human(&Answer { partition: partition(), worker: worker(40, None) });
+        assert!(fresh.starts_with("in/0: nothing holds the watermark; every record below 2 is"), "{fresh}");
+        let plugin = Some(PluginRef { name: "s".to_owned(), digest: "ab".repeat(32) });
+        let call = Call { node: "process[0]".to_owned(), plugin, for_ms: 12_300 };
+        let old = human(&Answer { partition: partition(), worker: worker(12_500, Some(call)) });
+        assert!(
+            old.starts_with(
+                "in/0: its worker 0 has not answered for 12.5 s: it has been in a call of process[0] (plugin s) for 12.3 s
+  what holds the offset may be in that call; 12.5 s ago it stood so:
+in/0: nothing held the watermark; every record below 2 was resolved
+"
+            ),
+            "{old}"
+        );
+        let unknown = human(&Answer { partition: partition(), worker: worker(12_500, None) });
+        assert!(unknown.contains("for 12.5 s: a step of it takes that long\n"), "{unknown}");
+    }
+
+    #[test]
+    fn json_says_who_said_it_and_how_long_ago() {
+        let answer = Answer { partition: partition(), worker: worker(12_500, None) };
+        let value = serde_json::to_value(answer).unwrap();
+        assert_eq!((&value["topic"], &value["said_by"]["age_ms"]), (&"in".into(), &12_500.into()));
+    }
 
     #[test]
     fn a_partition_is_a_topic_and_a_number() {

@@ -11,6 +11,20 @@ fn a_mistyped_flag_names_the_nearest() {
 }
 
 #[test]
+fn a_flag_that_there_is_not_names_none_that_means_something_else() {
+    let folder = Folder::with_flow(SOUND);
+    let ended = folder.run(&["run", "flow.yaml", "--recovery", "x"]);
+    ended.expect_status(2);
+    assert!(ended.stderr.contains("'--recovery'"), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("--take-over"), "{}", ended.stderr);
+    for (slip, meant) in [("--tak-over", "--take-over"), ("--take", "--take-over"), ("--admn", "--admin")] {
+        let ended = folder.run(&["run", "flow.yaml", slip]);
+        ended.expect_status(2);
+        assert!(ended.stderr.contains(&format!("'{meant}'")), "{slip}: {}", ended.stderr);
+    }
+}
+
+#[test]
 fn a_mistyped_verb_names_the_nearest() {
     let folder = Folder::with(&[]);
     for (mistyped, meant) in [(&["chek"][..], "check"), (&["plugin", "inspct"], "inspect")] {

@@ -256,7 +256,7 @@ fn an_unknown_topic_is_waited_for_a_minute_in_order_and_visibly() {
         (3, 0),
         "what was delivered in the end was not refused"
     );
-    assert!(counts.resent >= 20, "{counts:?}");
+    assert!(counts.resent > 10, "{counts:?}");
     bench.all_done();
 }
 
