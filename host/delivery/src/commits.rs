@@ -172,6 +172,11 @@ impl CommitSchedule {
         let Some(sent) = self.in_flight.take_if(|sent| now.since(sent.since) >= ANSWER_WITHIN) else {
             return false;
         };
+        if mutated(Mutation::LostCommitCounts) {
+            for Entry { partition, stand } in sent.entries {
+                self.known[partition.index()].acknowledged = Some(stand);
+            }
+        }
         self.failed(now);
         // Nothing has succeeded since it was sent.
         self.failing_since = self.failing_since.map(|since| since.min(sent.since));

@@ -20,6 +20,12 @@ pub enum Mutation {
     PositionIsCommitted,
     /// Commits: one that failed counts as done.
     FailedCommitCounts,
+    /// Commits: one that nobody answered counts as done.
+    LostCommitCounts,
+    /// Commits: what vanished from the group is not committed again.
+    VanishedIsForgotten,
+    /// Commits: what somebody else set is overwritten.
+    ForeignIsOverwritten,
     /// Commits: a second one is sent before the first is answered.
     CommitsOverlap,
     /// Commits: after one that failed nothing is committed any more.
@@ -28,6 +34,16 @@ pub enum Mutation {
     NoLastCommit,
     /// Start: a start that was chosen is not committed.
     StartIsNotCommitted,
+    /// Start: a newcomer commits while it watches another's lease.
+    HeldIsCommitted,
+    /// Lease: another host's is read, and nothing follows.
+    OtherHostIsIgnored,
+    /// Reading: a log that was cut keeps its floor.
+    CutKeepsFloor,
+    /// Bounds: a partition at its bound is no reason to flush.
+    BoundIsNoReason,
+    /// Retry: rows go past those of their partition that wait.
+    WaitingIsOvertaken,
     /// Retry: rows that were answered go past one that is tried again.
     AnsweredOvertake,
     /// Retry: what is left of a lane waits in the wrong order.
@@ -38,19 +54,25 @@ pub enum Mutation {
     UnknownCounts,
     /// Outputs: a row that is refused counts as written.
     RefusedCounts,
+    /// Outputs: rows that a stop gave back count as written.
+    GivenBackCounts,
+    /// Outputs: where a batch is refused, each of its rows is taken for the culprit.
+    BatchIsTheCulprit,
     /// Outputs: rows of several nodes are not put back in order.
     OrderIsNotRestored,
     /// Sinks: a flush that succeeds completes all that is open.
     FlushCompletes,
     /// Sinks: rows of a write that failed count as done.
     FailedWriteCounts,
+    /// Sinks: rows that a sink had open when it was closed count as done.
+    CloseCompletes,
     /// Sinks: rows go past those of their partition that wait to be written again.
     ParkedIsOvertaken,
 }
 
 impl Mutation {
     /// Every one.
-    pub const ALL: [Mutation; 20] = [
+    pub const ALL: [Mutation; 31] = [
         Mutation::AnyShareResolves,
         Mutation::OldestIsPassed,
         Mutation::GapsAreWaitedFor,
@@ -58,18 +80,29 @@ impl Mutation {
         Mutation::FloorIsIgnored,
         Mutation::PositionIsCommitted,
         Mutation::FailedCommitCounts,
+        Mutation::LostCommitCounts,
+        Mutation::VanishedIsForgotten,
+        Mutation::ForeignIsOverwritten,
         Mutation::CommitsOverlap,
         Mutation::FailedCommitIsTheLast,
         Mutation::NoLastCommit,
         Mutation::StartIsNotCommitted,
+        Mutation::HeldIsCommitted,
+        Mutation::OtherHostIsIgnored,
+        Mutation::CutKeepsFloor,
+        Mutation::BoundIsNoReason,
+        Mutation::WaitingIsOvertaken,
         Mutation::AnsweredOvertake,
         Mutation::LaneIsTurned,
         Mutation::RouteIsForgotten,
         Mutation::UnknownCounts,
         Mutation::RefusedCounts,
+        Mutation::GivenBackCounts,
+        Mutation::BatchIsTheCulprit,
         Mutation::OrderIsNotRestored,
         Mutation::FlushCompletes,
         Mutation::FailedWriteCounts,
+        Mutation::CloseCompletes,
         Mutation::ParkedIsOvertaken,
     ];
 }

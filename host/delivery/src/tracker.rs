@@ -122,7 +122,9 @@ impl Tracker {
     pub(crate) fn cut(&mut self, end: CommitOffset) {
         debug_assert!(self.ring.is_empty(), "a log is cut under records that are not resolved");
         self.position = end;
-        self.floor = self.floor.map(|floor| floor.min(end));
+        if !mutated(Mutation::CutKeepsFloor) {
+            self.floor = self.floor.map(|floor| floor.min(end));
+        }
     }
 
     /// A record's offset, while its entry is held.

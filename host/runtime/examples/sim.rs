@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use loom_runtime::sim::{Seeds, many, replay};
+use loom_runtime::sim::{Focus, Seeds, many, replay};
 
 const HELP: &str = "\
 Runs production workers on a simulated broker, plugins and time. A seed decides everything, and repeats it.
@@ -15,6 +15,7 @@ Usage: cargo xtask sim [OPTIONS]
   --threads N   On so many threads (2)
   --failures N  End once so many have failed (5)
   --seed S      Repeat this one, and print its flow and its history
+  --tight       Bounds that hold next to nothing, and sinks that flush late
 ";
 
 fn main() -> ExitCode {
@@ -37,15 +38,24 @@ struct Options {
     threads: u64,
     failures: u64,
     seed: Option<u64>,
+    focus: Focus,
 }
 
 /// What the command line asks for; none for help.
 fn chosen() -> Result<Option<Options>, String> {
-    let mut options = Options { seeds: 10_000, from: 0, threads: 2, failures: 5, seed: None };
+    let mut options =
+        Options { seeds: 10_000, from: 0, threads: 2, failures: 5, seed: None, focus: Focus::Anything };
     let mut arguments = std::env::args().skip(1);
     while let Some(option) = arguments.next() {
         if matches!(option.as_str(), "-h" | "--help") {
             return Ok(None);
+        }
+        if option == "--tight" {
+            options.focus = Focus::TightBounds;
+            continue;
+        }
+        if !["--seeds", "--from", "--threads", "--failures", "--seed"].contains(&option.as_str()) {
+            return Err(format!("there is no option {option}"));
         }
         let value = arguments.next().and_then(|text| text.parse().ok());
         let value: u64 = value.ok_or_else(|| format!("{option} takes a number"))?;
@@ -54,8 +64,7 @@ fn chosen() -> Result<Option<Options>, String> {
             "--from" => options.from = value,
             "--threads" => options.threads = value,
             "--failures" => options.failures = value,
-            "--seed" => options.seed = Some(value),
-            other => return Err(format!("there is no option {other}")),
+            _ => options.seed = Some(value),
         }
     }
     Ok(Some(options))
@@ -64,7 +73,7 @@ fn chosen() -> Result<Option<Options>, String> {
 impl Options {
     fn run(&self) -> ExitCode {
         match self.seed {
-            Some(seed) => repeat(seed),
+            Some(seed) => repeat(seed, self.focus),
             None => self.many(),
         }
     }
@@ -80,6 +89,7 @@ impl Options {
             count: self.seeds,
             threads: self.threads as usize,
             enough: self.failures.max(1),
+            focus: self.focus,
             mutation: None,
         };
         let tally = many(seeds, progress);
@@ -99,15 +109,19 @@ impl Options {
         match tally.failed.first() {
             None => ExitCode::SUCCESS,
             Some(first) => {
-                println!("`cargo xtask sim --seed {}` prints what happened in the first one", first.seed);
+                let tight = if self.focus == Focus::TightBounds { "--tight " } else { "" };
+                println!(
+                    "`cargo xtask sim {tight}--seed {}` prints what happened in the first one",
+                    first.seed
+                );
                 ExitCode::FAILURE
             }
         }
     }
 }
 
-fn repeat(seed: u64) -> ExitCode {
-    let report = replay(seed);
+fn repeat(seed: u64, focus: Focus) -> ExitCode {
+    let report = replay(seed, focus);
     println!("{}", report.flow);
     for line in &report.history {
         println!("{line}");

@@ -1,6 +1,6 @@
 //! The simulation over many seeds, and the faults that it must find; see `loom_runtime::sim`.
 
-use loom_runtime::sim::{Mutation, Seeds, many, replay};
+use loom_runtime::sim::{Focus, Mutation, STUCK, Seeds, Tally, many, replay, stuck};
 
 /// Two threads: what the smallest machine has that runs these tests.
 const THREADS: usize = 2;
@@ -13,13 +13,11 @@ fn seeds() -> u64 {
     std::env::var("LOOM_SIM_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(10_000)
 }
 
-#[test]
-fn what_is_promised_holds_for_ten_thousand_seeds() {
-    let all = Seeds { from: 0, count: seeds(), threads: THREADS, enough: 3, mutation: None };
-    let tally = many(all, |_| {});
+/// Panics with the end of the first failed seed's history.
+fn must_hold(tally: &Tally, focus: Focus) {
     println!("{tally:?}");
     if let Some(first) = tally.failed.first() {
-        let report = replay(first.seed);
+        let report = replay(first.seed, focus);
         let last = report.history.len().saturating_sub(60);
         panic!(
             "seeds failed: {:#?}\nthe end of the first one's history:\n{}\n{}",
@@ -31,11 +29,39 @@ fn what_is_promised_holds_for_ten_thousand_seeds() {
 }
 
 #[test]
+fn what_is_promised_holds_for_ten_thousand_seeds() {
+    let focus = Focus::Anything;
+    let all = Seeds { from: 0, count: seeds(), threads: THREADS, enough: 3, focus, mutation: None };
+    must_hold(&many(all, |_| {}), focus);
+}
+
+#[test]
+fn nothing_deadlocks_whatever_the_bounds() {
+    let focus = Focus::TightBounds;
+    let all = Seeds { from: 0, count: seeds() / 10, threads: THREADS, enough: 3, focus, mutation: None };
+    must_hold(&many(all, |_| {}), focus);
+}
+
+#[test]
+fn one_stuck_record_for_an_hour_holds_no_more_and_others_are_at_full_speed() {
+    let report = stuck(1);
+    assert_eq!(report.failure, None);
+    assert!(report.simulated >= STUCK && report.records > 100_000, "{} records", report.records);
+    let [held, others @ ..] = &report.gauges[..] else { panic!("four partitions have gauges") };
+    assert!(held.ever.0 > 1, "the stuck record holds others up behind it: {held:?}");
+    assert_eq!(held.early, held.ever, "after five minutes nothing more is held");
+    for other in others {
+        assert!(other.behind <= 10, "another partition fell behind one second's records: {other:?}");
+    }
+}
+
+#[test]
 fn each_deliberate_fault_is_found_within_a_thousand_seeds() {
     let mut missed = Vec::new();
     for mutation in Mutation::ALL {
-        let seeds =
-            Seeds { from: 0, count: FOUND_WITHIN, threads: THREADS, enough: 1, mutation: Some(mutation) };
+        let focus = if mutation == Mutation::BoundIsNoReason { Focus::TightBounds } else { Focus::Anything };
+        let mutation = Some(mutation);
+        let seeds = Seeds { from: 0, count: FOUND_WITHIN, threads: THREADS, enough: 1, focus, mutation };
         let tally = many(seeds, |_| {});
         match tally.failed.first() {
             Some(found) => println!("{mutation:?}: seed {}, {:.1?}: {}", found.seed, tally.took, found.why),
@@ -48,7 +74,8 @@ fn each_deliberate_fault_is_found_within_a_thousand_seeds() {
 #[test]
 fn a_seed_repeats_its_history() {
     for seed in 0..20 {
-        let (one, other) = (replay(seed), replay(seed));
+        let focus = Focus::Anything;
+        let (one, other) = (replay(seed, focus), replay(seed, focus));
         assert!(one.history.len() > 10, "seed {seed} says what happened");
         assert_eq!(one.history, other.history, "seed {seed}");
     }

@@ -76,7 +76,7 @@ impl Printer {
     /// What the memory broker tells of each record that is written to a topic.
     pub fn observer(&self) -> Observer {
         let shared = self.shared.clone();
-        Box::new(move |topic, stored| shared.append(|line| write_record(line, topic, stored)))
+        Box::new(move |topic, stored, _| shared.append(|line| write_record(line, topic, stored)))
     }
 
     /// Prints a last line, waits until all is printed, and says how it went; a reader that has gone is no error.

@@ -253,7 +253,7 @@ impl State {
                 for ((serial, record), fault) in flight.rows.into_iter().zip(faults) {
                     let kept = !matches!(fault, Some(RowFault::Lost | RowFault::Refused(_)));
                     if let (Some(slot), true) = (slot, kept) {
-                        self.append(slot, key.partition, Body::Record(record));
+                        self.append(slot, key.partition, Body::Record(record), Some(key.writer));
                     }
                     fates.push((serial, fault.map_or(Ok(()), Err)));
                 }

@@ -23,8 +23,10 @@ use crate::contract::{Notice, Waker};
 use crate::error::{KafkaError, Kind};
 use crate::facts::DEFAULT_MAX_MESSAGE_BYTES;
 
-/// Gets each record that is written to a topic, in the order of writing; must not call the broker.
-pub type Observer = Box<dyn FnMut(&str, &Stored) + Send>;
+/// Gets each record that is written to a topic, in the order of writing, with the number of the writer that sent it: they
+/// are counted from 0 in the order in which they were made, and what somebody else produced has none. Must not call the
+/// broker.
+pub type Observer = Box<dyn FnMut(&str, &Stored, Option<usize>) + Send>;
 
 /// How long a topic keeps its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,14 +219,14 @@ impl State {
         slot
     }
 
-    /// Appends to a partition, shows it to the observer and wakes who waits there.
-    pub fn append(&mut self, slot: usize, partition: i32, body: Body) -> RecordOffset {
+    /// Appends to a partition, for a writer or somebody else, shows it to the observer and wakes who waits there.
+    pub fn append(&mut self, slot: usize, partition: i32, body: Body, writer: Option<usize>) -> RecordOffset {
         let topic = &mut self.topics[slot];
         let log = &mut topic.logs[partition as usize];
         let offset = match (body, &mut topic.observer) {
             (Body::Record(record), Some(observer)) => {
                 let stored = Stored { partition, offset: RecordOffset(log.high()), record };
-                observer(&topic.name, &stored);
+                observer(&topic.name, &stored, writer);
                 if topic.keep == Keep::Nothing { log.pass() } else { log.append(Body::Record(stored.record)) }
             }
             (body, _) => log.append(body),
@@ -263,7 +265,7 @@ impl State {
                     };
                     self.feeds[feed].rows += 1;
                     self.feeds[feed].bytes += record.bytes();
-                    self.append(target, to, Body::Record(record));
+                    self.append(target, to, Body::Record(record), None);
                     wanted -= usize::from(target == slot && to == partition);
                 }
                 Pulled::Pending => return,

@@ -58,7 +58,7 @@ impl MemoryBroker {
         let place = TopicPartition::new(topic, partition);
         assert!(state.log(&place).is_some(), "partition {place} does not exist");
         let slot = state.slot(topic).expect("its partition exists");
-        let offset = state.append(slot, partition, body);
+        let offset = state.append(slot, partition, body, None);
         self.shared.changed.notify_all();
         offset
     }

@@ -186,6 +186,8 @@ fn missing<'a>(
         return AssemblyError::failed(format!("{role} {topic} cannot be used: {error}"));
     }
     let mut near: Vec<(f64, &String)> = known
+        // Brokers that are just learning of a topic may list it already.
+        .filter(|name| *name != topic)
         .map(|name| (strsim::normalized_damerau_levenshtein(topic, name), name))
         .filter(|(score, _)| *score > 0.75)
         .collect();

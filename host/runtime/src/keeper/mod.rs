@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loom_delivery::readback::Stored;
-use loom_delivery::{RunId, lost_tokens};
+use loom_delivery::{Mutation, RunId, lost_tokens, mutated};
 use loom_kafka::{Broker, KafkaError, Kind, OutputSettings};
 use loom_types::{Moment, PartitionId, TopicId, TopicPartition};
 
@@ -174,6 +174,9 @@ impl Keeper {
         let beat = self.parts.lease.beat(&*self.parts.broker, self.timeout());
         let failed = matches!(beat, Beat::Failed);
         if let Beat::Stop(failure) = beat {
+            if mutated(Mutation::OtherHostIsIgnored) {
+                return;
+            }
             return self.end(failure);
         }
         let held = self.parts.lease.holds_commits();

@@ -1,6 +1,7 @@
 //! The group's offsets, read back each beat: anybody may set or delete them at any time.
 
 use loom_delivery::readback::{Expected, Finding, Stored, judge};
+use loom_delivery::{Mutation, mutated};
 use loom_kafka::{Committed, Group};
 use loom_types::{Moment, TopicPartition};
 
@@ -43,7 +44,9 @@ impl Keeper {
         }
         let foreign: Vec<String> = findings
             .iter()
-            .filter(|(_, finding, _)| *finding == Finding::Foreign)
+            .filter(|(_, finding, _)| {
+                *finding == Finding::Foreign && !mutated(Mutation::ForeignIsOverwritten)
+            })
             .filter_map(|(at, _, seen)| {
                 Some(format!("{} to {}", self.parts.partitions[*at].name, seen.as_ref()?.offset))
             })
@@ -59,6 +62,7 @@ impl Keeper {
             match finding {
                 // Where it went with its topic, it cannot be committed.
                 Finding::Vanished if self.is_missing(&self.parts.partitions[at].name.topic) => {}
+                Finding::Vanished if mutated(Mutation::VanishedIsForgotten) => {}
                 Finding::Vanished | Finding::Behind => self.commit_again(at, finding, seen.as_ref()),
                 Finding::Predecessor => self.parts.partitions[at].initial = seen,
                 Finding::Fine | Finding::Foreign => {}

@@ -134,7 +134,7 @@ impl Flow {
         let now = self.shared.now;
         let node = self.plugin_node(id);
         let is_open = node.breaker.is_open();
-        if is_open || !node.lanes.is_empty() {
+        if (is_open || !node.lanes.is_empty()) && !mutated(Mutation::WaitingIsOvertaken) {
             let (waiting, free) = rows.partition(|_, token| is_open || node.lanes.holds(token.partition()));
             for row in waiting.into_rows(0) {
                 node.lanes.open(row.partition(), now, retry_backoff()).rows.push_back(Late::Again(row));

@@ -188,7 +188,10 @@ impl Outputs {
             let queue = &mut self.queues[self.queue_of[route.output.0]];
             match queue.answered(now, random, index, token, ack, &self.table) {
                 Answer::Written(token) => accounts.redeem(token, route.ending),
-                Answer::Unknown(token) if mutated(Mutation::UnknownCounts) => {
+                Answer::Unknown(token)
+                    if mutated(Mutation::UnknownCounts)
+                        || self.closed && mutated(Mutation::GivenBackCounts) =>
+                {
                     accounts.redeem(token, route.ending);
                 }
                 Answer::Refused(row) if mutated(Mutation::RefusedCounts) => {

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loom_delivery::{Accounts, Backoff, Token};
+use loom_delivery::{Accounts, Backoff, Mutation, Token, mutated};
 use loom_kafka::{Ack, KafkaError, Kind, OutputIndex, Refusal, TopicSink};
 use loom_types::{Batch, Moment, PartitionId};
 
@@ -353,7 +353,7 @@ impl Queue {
         }
         let of_the_topic =
             matches!(error.kind, Kind::UnknownTopic | Kind::Authorization | Kind::Authentication);
-        if !of_the_topic && trial.is_none() {
+        if !of_the_topic && trial.is_none() && !mutated(Mutation::BatchIsTheCulprit) {
             if self.alone.is_empty() {
                 tracing::warn!(
                     output = &*self.topic,

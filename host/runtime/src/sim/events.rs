@@ -4,12 +4,13 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use loom_kafka::memory::{Call, CommitFault, Record, RowFault, When};
-use loom_kafka::{KafkaError, Kind};
-use loom_types::{CommitOffset, Moment, RecordOffset};
+use loom_kafka::{KafkaError, Kind, Member};
+use loom_types::Moment;
 
+use super::acts::{Act, At, CommitTrouble, Question};
+use super::excuse::Excuse;
 use super::flow::{Input, Payload};
 use super::model::Row;
-use super::scenario::{Act, At, CommitTrouble, Event, Question};
 use super::world::{Sim, State};
 
 /// What only the executor can do.
@@ -17,6 +18,10 @@ use super::world::{Sim, State};
 pub(super) enum Order {
     Kill,
     Stop,
+    /// A second host starts.
+    Rival {
+        take_over: bool,
+    },
 }
 
 impl Sim {
@@ -35,6 +40,7 @@ impl Sim {
             match act {
                 Act::Kill => return Some(Order::Kill),
                 Act::Stop => return Some(Order::Stop),
+                Act::Rival { take_over } => return Some(Order::Rival { take_over }),
                 act => self.act(&mut state, act),
             }
         }
@@ -62,7 +68,11 @@ impl Sim {
             At::Time(time) => Some(Moment(time)),
             At::Step(_) => None,
         });
-        times.chain(state.wakes.iter().map(|(at, _)| *at)).min()
+        let ours = times.chain(state.wakes.iter().map(|(at, _)| *at)).min();
+        drop(state);
+        // What is overdue waits for something else than time.
+        let brokers = self.broker.next_event().filter(|at| *at > self.now());
+        ours.into_iter().chain(brokers).min()
     }
 
     /// Nothing is left to step: what waits for steps happens now. Whether there was something.
@@ -85,50 +95,36 @@ impl Sim {
         let faults = self.broker.faults();
         match act {
             Act::Produce { partition, payloads } => self.produce(state, partition, payloads),
-            Act::Control { partition } => {
-                let name = state.model.name(partition).clone();
-                let at = self.broker.produce_control(&name.topic, name.partition);
-                state.model.ends_at(partition, at.0 + 1);
-            }
-            Act::Gap { partition, offsets } => {
-                let name = state.model.name(partition).clone();
-                self.broker.leave_gap(&name.topic, name.partition, offsets);
-                state.model.ends_at(partition, state.model.end(partition) + offsets);
-            }
-            Act::Compact { partition } => {
-                let name = state.model.name(partition).clone();
-                if let Some(offset) = state.model.untaken(partition) {
-                    self.broker.compact(&name.topic, name.partition, RecordOffset(offset));
-                    state.model.compacted(partition, offset);
+            Act::Feed { records, until } => {
+                for partition in 0..state.model.partitions() {
+                    self.produce(state, partition, vec![Payload::Json(String::new()); records]);
+                }
+                if self.now().0 < until {
+                    self.later(state, Duration::from_secs(1), act);
                 }
             }
-            Act::Retain { partition, part } => {
-                let name = state.model.name(partition).clone();
-                let low = (state.model.end(partition) as f64 * part) as i64;
-                self.broker.delete_before(&name.topic, name.partition, CommitOffset(low));
-                state.model.retained(partition, low);
+            Act::Commits { fault, times } => {
+                self.commits_fail(state, fault, times);
             }
-            Act::CommitFails { fault, times } => {
-                let error = error(Kind::Coordinator, "NOT_COORDINATOR");
-                let fault = match fault {
-                    CommitTrouble::Local => CommitFault::Local(error),
-                    CommitTrouble::Refused => CommitFault::Refused(error),
-                    CommitTrouble::AppliedThenFailed => CommitFault::AppliedThenFailed(error),
+            Act::CommitFailsIn { partition, times, for_good } => {
+                let name = state.model.name(partition).clone();
+                let failure = if for_good {
+                    state.stands(Excuse::CommitRefused);
+                    error(Kind::Authorization, "GROUP_AUTHORIZATION_FAILED")
+                } else {
+                    error(Kind::Transient, "_TIMED_OUT")
                 };
-                faults.commit(When::next(times), fault);
+                faults.fail_partition(Call::Commit, name, When::next(times), failure);
             }
-            Act::CommitFailsIn { partition, times } => {
-                let name = state.model.name(partition).clone();
-                faults.fail_partition(
-                    Call::Commit,
-                    name,
-                    When::next(times),
-                    error(Kind::Transient, "_TIMED_OUT"),
-                );
+            Act::Members { lasts } => {
+                let member = Member { client_id: "else".into(), host: "elsewhere".into() };
+                self.broker.join_group(super::GROUP, member);
+                state.stands(Excuse::Members);
+                self.later(state, lasts, Act::MembersLeave);
             }
-            Act::SlowCommits { by } => {
-                state.slow_commits = by;
-                state.excuse("answers to commits are slow");
+            Act::MembersLeave => {
+                self.broker.leave_group(super::GROUP);
+                state.stands_no_more(Excuse::Members);
             }
             Act::QueueFull { times } => {
                 faults.fail(Call::Send, When::next(times), error(Kind::Transient, "_QUEUE_FULL"));
@@ -136,90 +132,151 @@ impl Sim {
             Act::TakeFails { times } => {
                 faults.fail(Call::Take, When::next(times), error(Kind::Transient, "_TRANSPORT"));
             }
+            Act::BoundsFail { times } => {
+                faults.fail(Call::Bounds, When::next(times), error(Kind::Transient, "_TRANSPORT"));
+            }
+            Act::LoseWakes { partition, times } => faults.lose_wakes(state.model.name(partition), times),
             Act::SlowAcks { output, by } => faults.delay_acks(&super::output(output), by),
             Act::NoAcks { output, lasts } => {
                 faults.hold_acks(&super::output(output));
                 self.later(state, lasts, Act::AcksBack { output });
             }
             Act::AcksBack { output } => faults.release_all_acks(&super::output(output)),
+            Act::Hide { output, lasts } => {
+                faults.hide_topic(&super::output(output), lasts);
+                state.stands(Excuse::Hidden);
+                self.later(state, lasts, Act::Seen);
+            }
+            Act::Seen => state.stands_no_more(Excuse::Hidden),
             Act::Down { lasts } => {
                 faults.go_down();
                 state.down = true;
-                state.excuse("brokers were away");
+                state.stands(Excuse::Away);
                 self.later(state, lasts, Act::Up);
             }
             Act::Up => {
                 faults.come_up();
                 state.down = false;
+                state.stands_no_more(Excuse::Away);
             }
-            Act::Refuse { output, times } => self.refuse(output, times),
+            Act::Refuse { output, times } => self.refuse(output, 1, times, RowFault::Refused),
+            Act::RefuseBatches { output, every, times } => {
+                self.refuse(output, every, times, RowFault::RefusedBatch);
+            }
             Act::Lose { output, written } => {
                 let fault = if written { RowFault::AckLost } else { RowFault::Lost };
                 faults.rows(&super::output(output), When::next(1), fault);
+            }
+            Act::Fence => {
+                state.model.excuse_all(Excuse::Fenced);
+                faults.fail_writers(error(Kind::Fatal, "INVALID_PRODUCER_EPOCH"));
             }
             Act::ClientErrors => {
                 faults.reader_error(error(Kind::Transient, "_ALL_BROKERS_DOWN"));
                 faults.writer_error(error(Kind::Transient, "_ALL_BROKERS_DOWN"));
             }
-            Act::StartFails { question, times } => {
-                let (when, error) =
-                    (When::next(times), error(Kind::Coordinator, "COORDINATOR_LOAD_IN_PROGRESS"));
-                match question {
-                    Question::Topics => faults.fail(Call::Topics, when, error),
-                    Question::OutputTopics => faults.fail(Call::OutputTopics, when, error),
-                    Question::Committed => faults.fail(Call::Committed, when, error),
-                    Question::CommittedPartition(partition) => {
-                        let name = state.model.name(partition).clone();
-                        faults.fail_partition(Call::Committed, name, when, error);
-                    }
-                }
-            }
-            Act::Calm => {
-                state.calm = true;
-                state.slow_commits = Duration::ZERO;
-                state.down = false;
-                faults.clear();
-                faults.come_up();
-                for output in 0..state.outputs {
-                    faults.delay_acks(&super::output(output), Duration::ZERO);
-                    faults.release_all_acks(&super::output(output));
-                }
-            }
-            Act::Kill | Act::Stop => unreachable!("the executor's"),
+            Act::StartFails { question, times } => self.start_fails(state, question, times),
+            Act::Calm => self.calm(state),
+            Act::Kill | Act::Stop | Act::Rival { .. } => unreachable!("the executor's"),
+            of_the_log => self.log_changes(state, of_the_log),
         }
     }
 
-    fn later(&self, state: &mut State, wait: Duration, act: Act) {
-        state.events.push(Event { at: At::Time(self.now().0 + wait), act });
+    /// No new faults any more, and the old ones end.
+    fn calm(&self, state: &mut State) {
+        let faults = self.broker.faults();
+        state.calm = true;
+        state.down = false;
+        state.standing.clear();
+        let goes_on =
+            |act: &Act| matches!(act, Act::Produce { .. } | Act::Feed { .. } | Act::Kill | Act::Stop);
+        state.events.retain(|event| goes_on(&event.act));
+        faults.clear();
+        faults.come_up();
+        self.broker.leave_group(super::GROUP);
+        for (partition, transaction, _) in std::mem::take(&mut state.transactions) {
+            let name = state.model.name(partition).clone();
+            self.broker.end(&transaction, true);
+            state.model.ends_at(partition, self.end_of(&name));
+        }
+        for output in 0..state.outputs {
+            faults.hide_topic(&super::output(output), Duration::ZERO);
+            faults.delay_acks(&super::output(output), Duration::ZERO);
+            faults.release_all_acks(&super::output(output));
+        }
+    }
+
+    fn commits_fail(&self, state: &mut State, fault: CommitTrouble, times: u64) {
+        let error = error(Kind::Coordinator, "NOT_COORDINATOR");
+        let fault = match fault {
+            CommitTrouble::Local => CommitFault::Local(error),
+            CommitTrouble::Refused => CommitFault::Refused(error),
+            CommitTrouble::AppliedThenFailed => CommitFault::AppliedThenFailed(error),
+            CommitTrouble::Unanswered => CommitFault::Unanswered,
+            CommitTrouble::Lost(answered) => CommitFault::Lost { answered },
+            CommitTrouble::Late(arrives, after) => CommitFault::Late { arrives, answered: arrives + after },
+        };
+        // It may be the last one that a process sends, and it may arrive in the life of another.
+        state.stands(Excuse::SlowCommits);
+        state.stands(Excuse::LateCommit);
+        self.broker.faults().commit(When::next(times), fault);
+    }
+
+    fn start_fails(&self, state: &State, question: Question, times: u64) {
+        let (faults, when) = (self.broker.faults(), When::next(times));
+        let error = error(Kind::Coordinator, "COORDINATOR_LOAD_IN_PROGRESS");
+        match question {
+            Question::Topics => faults.fail(Call::Topics, when, error),
+            Question::OutputTopics => faults.fail(Call::OutputTopics, when, error),
+            Question::Committed => faults.fail(Call::Committed, when, error),
+            Question::Bounds => faults.fail(Call::Bounds, when, error),
+            Question::CommittedPartition(partition) => {
+                let name = state.model.name(partition).clone();
+                faults.fail_partition(Call::Committed, name, when, error);
+            }
+        }
     }
 
     fn produce(&self, state: &mut State, partition: usize, payloads: Vec<Payload>) {
         let name = state.model.name(partition).clone();
         for payload in payloads {
             let number = state.model.next_number();
-            let text = match &payload {
-                Payload::Tombstone => None,
-                payload => Some(payload.label(number).into_bytes()),
-            };
-            let record = Record { payload: text, ..Record::default() }
-                .keyed(format!("k{}", number % 7))
-                .header("n", Some(number.to_string().as_bytes()))
-                .at(number as i64);
-            let offset = self.broker.produce(&name.topic, name.partition, record).0;
+            let offset = self.broker.produce(&name.topic, name.partition, record(number, &payload)).0;
             state.model.produced(partition, Input { number, offset, payload });
         }
     }
 
-    /// Has an output refuse its next rows for good.
-    fn refuse(self: &Arc<Self>, output: usize, times: u64) {
+    /// Has an output refuse rows of each `every`th record, so often.
+    fn refuse(
+        self: &Arc<Self>,
+        output: usize,
+        every: usize,
+        times: u64,
+        fault: impl Fn(KafkaError) -> RowFault + Send + 'static,
+    ) {
         let (mut left, refused) = (times, self.refused.clone());
         self.broker.faults().rows_where(&super::output(output), move |record| {
-            left = left.checked_sub(1)?;
             let row = Row::of_record(record);
+            if row.number % every != 0 {
+                return None;
+            }
+            left = left.checked_sub(1)?;
             refused.lock().unwrap_or_else(PoisonError::into_inner).push((output, row));
-            Some(RowFault::Refused(error(Kind::Refused, "INVALID_RECORD")))
+            Some(fault(error(Kind::Refused, "INVALID_RECORD")))
         });
     }
+}
+
+/// A record as it is produced.
+pub(super) fn record(number: u64, payload: &Payload) -> Record {
+    let text = match payload {
+        Payload::Tombstone => None,
+        payload => Some(payload.label(number).into_bytes()),
+    };
+    Record { payload: text, ..Record::default() }
+        .keyed(format!("k{}", number % 7))
+        .header("n", Some(number.to_string().as_bytes()))
+        .at(number as i64)
 }
 
 fn error(kind: Kind, code: &'static str) -> KafkaError {

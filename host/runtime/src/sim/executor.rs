@@ -1,33 +1,24 @@
-//! Takes turns with the workers of one process after another, and looks at the world after every step.
+//! Takes turns with the workers of one process after another, or of two at a time, and looks at the world after every
+//! step.
 
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use fastrand::Rng;
-use loom_delivery::RunId;
-use loom_flow::{
-    ClientKind, CompileOptions, ComponentFacts, Components, Environment, KafkaKeys, KeyRefusal, Mode, Plan,
-    SourceFile, compile,
-};
+use loom_flow::Plan;
 use loom_kafka::memory::{ManualClock, MemoryBroker};
 use loom_types::Moment;
 
-use super::Report;
+use super::compiled::plan;
 use super::events::Order;
+use super::excuse::Excuse;
 use super::model::Model;
-use super::plugins::Scripted;
+use super::process::{How, Process};
 use super::scenario::Scenario;
-use super::watched::Watched;
-use super::world::{Sim, SimClock, State};
-use crate::assembly::{Crew, assemble_with};
-use crate::failure::Failure;
-use crate::keeper::Keeper;
-use crate::stop::{Bell, Stop};
-use crate::worker::{Next, Worker};
-use crate::{End, Identity, Options, StartFrom, consumer_settings};
+use super::world::{Sim, State};
+use super::{Focus, Report};
+use crate::StartFrom;
 
 /// Steps of one simulation, at most: more means that something goes round in circles.
 const MOST_STEPS: u64 = 3_000_000;
@@ -38,19 +29,32 @@ const MOST_AT_ONCE: u64 = 50_000;
 /// How long after the last fault everything has to be done, in simulated time.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
+/// How long after all is done it has to be committed: an answer that never comes is waited for.
+const COMMITTED_WITHIN: Duration = Duration::from_secs(180);
+
+/// So often a record that stops every process does so, before it is believed.
+const ENOUGH: u32 = 4;
+
 /// Runs a seed to its end, or to the first thing that does not hold.
-pub(super) fn simulate(seed: u64, history: bool) -> Report {
+pub(super) fn simulate(seed: u64, focus: Focus, history: bool) -> Report {
     let mut dice = Rng::with_seed(seed);
-    let scenario = Scenario::draw(&mut dice);
+    let scenario = Scenario::draw(&mut dice, focus);
+    run(seed, scenario, dice, history)
+}
+
+/// Runs a scenario; `dice` decide what it leaves open.
+pub(super) fn run(seed: u64, scenario: Scenario, mut dice: Rng, history: bool) -> Report {
     let clock = ManualClock::new();
     let broker = MemoryBroker::new(clock.clock());
     broker.seed(dice.u64(..));
     broker.keep_commits(false);
+    broker.faults().network(scenario.network.clone());
     for (topic, partitions) in &scenario.topics {
         broker.create_topic(topic, *partitions);
     }
-    let model =
+    let mut model =
         Model::new(scenario.flow.clone(), scenario.fates.clone(), scenario.forward, &scenario.partitions());
+    model.once = scenario.once;
     let state = State::new(model, dice.fork(), &scenario, history);
     let sim = Sim::new(broker, clock, state);
     for (output, partitions) in scenario.outputs.iter().enumerate() {
@@ -62,12 +66,14 @@ pub(super) fn simulate(seed: u64, history: bool) -> Report {
         plan,
         scenario,
         dice,
-        process: None,
+        processes: Vec::new(),
         start_at: Moment::START,
         runs: 0,
         calm_since: None,
+        lagging_since: None,
         at_once: (Moment::START, 0),
         closing: false,
+        blocked: 0,
     };
     quiet();
     QUIET.set(true);
@@ -78,7 +84,7 @@ pub(super) fn simulate(seed: u64, history: bool) -> Report {
     });
     QUIET.set(false);
     // What a failure left running goes as a killed process does.
-    loom_delivery::killed(executor.process.take());
+    loom_delivery::killed(std::mem::take(&mut executor.processes));
     let mut state = sim.lock();
     let failure = state.model.broken.take().or(panicked);
     Report {
@@ -89,6 +95,7 @@ pub(super) fn simulate(seed: u64, history: bool) -> Report {
         records: state.model.records(),
         runs: executor.runs,
         simulated: sim.now().0,
+        gauges: std::mem::take(&mut state.gauges).into_values().collect(),
         history: state.take_history(),
     }
 }
@@ -110,49 +117,25 @@ fn quiet() {
     });
 }
 
-/// One process.
-struct Process {
-    turns: Vec<Turn>,
-    keeper: Keeping,
-    stop: Stop,
-    /// When it was asked to stop.
-    asked: Option<Moment>,
-    failures: Vec<Failure>,
-    /// Why it begins anew.
-    restart: Option<String>,
-}
-
-/// The keeper and when it wants its turn.
-struct Keeping {
-    keeper: Keeper,
-    bell: Arc<Bell>,
-    due: Moment,
-}
-
-/// One worker and when it wants its turn.
-struct Turn {
-    worker: Worker,
-    bell: Arc<Bell>,
-    due: Moment,
-    over: bool,
-    /// The model's numbers for its partitions.
-    partitions: Vec<usize>,
-}
-
 struct Executor {
     sim: Arc<Sim>,
     plan: Arc<Plan>,
     scenario: Scenario,
     dice: Rng,
-    process: Option<Process>,
-    /// When the next process starts.
+    /// Those that live; mostly one.
+    processes: Vec<Process>,
+    /// When the next process starts, where none lives.
     start_at: Moment,
     runs: u32,
     calm_since: Option<Moment>,
-    /// Steps since time moved.
+    /// Since when all is done, and not all of it committed.
+    lagging_since: Option<Moment>,
+    /// Turns since time moved.
     at_once: (Moment, u64),
-    /// All is done, and the last process stops.
+    /// All is done, and the last processes stop.
     closing: bool,
+    /// Processes that ended since, while a record stops them all.
+    blocked: u32,
 }
 
 impl Executor {
@@ -161,103 +144,69 @@ impl Executor {
             match self.sim.happen() {
                 Some(Order::Kill) => self.kill(),
                 Some(Order::Stop) => self.ask_to_stop(),
-                None => {}
+                Some(Order::Rival { take_over }) if self.processes.len() == 1 => self.start(take_over),
+                Some(Order::Rival { .. }) | None => {}
             }
             if self.calm_since.is_none() && self.sim.lock().calm {
                 self.calm_since = Some(self.sim.now());
             }
-            match &self.process {
-                None if self.sim.now() < self.start_at => self.sim.pass(self.start_at),
-                None => self.start(),
-                Some(process) if process.turns.iter().all(|turn| turn.over) => {
-                    if self.ended() {
-                        return;
-                    }
+            if self.calm_since.is_some_and(|since| self.sim.now().since(since) > PATIENCE) {
+                self.check_done();
+                self.sim.lock().model.breaks(|| "it never comes to rest".to_owned());
+            }
+            let over = self.processes.iter().position(Process::is_over);
+            if let Some(at) = over {
+                if self.ended(at) {
+                    return;
                 }
-                Some(_) => self.turn(),
+            } else if !self.processes.is_empty() {
+                self.turn();
+            } else if self.sim.now() < self.start_at {
+                self.sim.pass(self.start_at);
+            } else {
+                self.start(false);
             }
         }
     }
 
-    fn start(&mut self) {
+    fn start(&mut self, take_over: bool) {
         self.runs += 1;
         let workers = self.dice.usize(1..=self.scenario.most_workers);
-        let sim = self.sim.clone();
-        {
-            let mut state = sim.lock();
-            state.excuses.clear();
-            if state.down {
-                state.excuse("brokers are away");
-            }
-            if !state.slow_commits.is_zero() {
-                state.excuse("answers to commits are slow");
-            }
-            state.model.begins();
-            state.tell(sim.now(), || format!("process {} starts with {workers} workers", self.runs));
-        }
-        let time = sim.clock.clone();
-        let stop = Stop::timed_by(move || time.now());
-        let client = sim.broker.as_broker(consumer_settings(&self.plan));
-        let broker = Arc::new(Watched { sim: sim.clone(), client });
-        let plugins = Scripted { sim: sim.clone(), plan: self.plan.clone() };
         let from = if self.dice.f64() < 0.05 { StartFrom::Beginning } else { StartFrom::GoOn };
-        if from == StartFrom::Beginning {
-            sim.lock().model.replays = true;
-        }
-        let identity = Identity {
-            run: RunId(self.dice.u64(..)),
-            host: "simulated".to_owned(),
-            process: self.runs,
-            place: String::new(),
-            started_ms: 0,
-        };
-        let options = Options { workers, end: End::Never, board: None, from, take_over: false, identity };
-        let (assembling, seed) = (self.clock(), self.dice.u64(..));
-        let plan = self.plan.clone();
-        let assembled = match assemble_with(plan, broker, &plugins, options, &stop, assembling) {
-            Ok(assembled) => assembled,
-            Err(errors) => {
-                let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-                return self.did_not_start(errors.join("; "));
+        let host = self.processes.len() as u32;
+        let how = How { workers, from, take_over, host, seed: self.dice.u64(..) };
+        let run = {
+            let mut state = self.sim.lock();
+            let run = state.model.begins(self.sim.now(), take_over);
+            for why in state.standing.clone() {
+                state.model.run(run).excuse(why);
             }
+            // Who of two that start in the same moments stays is not known beforehand.
+            state.model.beside(run, None, take_over);
+            state.tell(self.sim.now(), || format!("process {run} starts: {how:?}"));
+            run
         };
-        let mut dice = Rng::with_seed(seed);
-        let mut turns = Vec::new();
-        let Crew { workers, keeper } = assembled.crew(|| self.clock_of(seed));
-        for seed in workers {
-            let worker = match (seed.build)(seed.clock) {
-                Ok(worker) => worker,
-                Err(failure) => {
-                    loom_delivery::killed(turns);
-                    return self.did_not_start(failure.message);
-                }
-            };
-            let state = sim.lock();
-            let partitions = worker.partitions.iter().map(|partition| state.model.partition(&partition.name));
-            let partitions = partitions.collect();
-            drop(state);
-            turns.push(Turn { worker, bell: seed.bell, due: sim.now(), over: false, partitions });
+        let before = self.sim.now();
+        let started = Process::start(&self.sim, &self.plan, run, how);
+        // Others stood still meanwhile, as hosts do that are paused.
+        let paused = self.sim.now().since(before);
+        for asked in self.processes.iter_mut().filter_map(|process| process.asked.as_mut()) {
+            *asked = *asked + paused;
         }
-        dice.shuffle(&mut turns);
-        let keeper = Keeping { bell: keeper.bell(), keeper, due: sim.now() };
-        self.process =
-            Some(Process { turns, keeper, stop, asked: None, failures: Vec::new(), restart: None });
+        match started {
+            Ok(process) => self.processes.push(process),
+            Err(why) => self.did_not_start(run, &why),
+        }
     }
 
-    fn clock(&mut self) -> Box<SimClock> {
-        Box::new(SimClock { sim: self.sim.clone(), dice: self.dice.fork() })
-    }
-
-    fn clock_of(&self, seed: u64) -> Box<SimClock> {
-        Box::new(SimClock { sim: self.sim.clone(), dice: Rng::with_seed(seed) })
-    }
-
-    fn did_not_start(&mut self, why: String) {
+    fn did_not_start(&mut self, run: usize, why: &str) {
         let mut state = self.sim.lock();
         state.tell(self.sim.now(), || format!("it does not start: {why}"));
-        if state.excuses.is_empty() {
-            state.model.breaks(|| format!("a process did not start: {why}"));
+        let excuses = state.model.run(run).excuses.clone();
+        if !Excuse::any(&excuses, why) {
+            state.model.breaks(|| format!("a process did not start: {why}; excused is {excuses:?}"));
         }
+        state.model.run(run).over = true;
         drop(state);
         self.start_later();
     }
@@ -267,65 +216,37 @@ impl Executor {
     }
 
     fn kill(&mut self) {
-        if let Some(process) = self.process.take() {
-            loom_delivery::killed(process);
-            self.start_later();
+        if self.processes.is_empty() {
+            return;
         }
+        let at = self.dice.usize(..self.processes.len());
+        let process = self.processes.remove(at);
+        self.sim.lock().model.run(process.run).over = true;
+        loom_delivery::killed(process);
+        self.start_later();
     }
 
     fn ask_to_stop(&mut self) {
-        if let Some(process) = &mut self.process
-            && process.asked.is_none()
-        {
-            process.asked = Some(self.sim.now());
-            self.sim.lock().model.stopping = true;
-            process.stop.request();
-        }
+        self.processes.iter_mut().for_each(|process| process.ask_to_stop(&self.sim));
     }
 
-    /// All workers are over: whether all is done.
-    fn ended(&mut self) -> bool {
-        let Some(process) = self.process.take() else { return false };
-        let Process { turns, mut keeper, asked, mut failures, restart, .. } = process;
-        failures.extend(keeper.keeper.close().failures);
-        let mut state = self.sim.lock();
-        state.tell(self.sim.now(), || format!("the process ended: {failures:?}"));
-        if let Some(failure) = failures.first()
-            && state.excuses.is_empty()
-        {
-            state.model.breaks(|| format!("the flow failed for no reason: {}", failure.message));
-        }
-        if restart.is_some() && state.excuses.is_empty() {
-            state.model.breaks(|| format!("the flow begins anew for no reason: {restart:?}"));
-        }
-        if failures.is_empty() && restart.is_none() && asked.is_none() {
-            state.model.breaks(|| "the flow ended by itself".to_owned());
-        }
-        let clean = failures.is_empty() && restart.is_none();
-        for turn in &turns {
-            let commits = &turn.worker.commits;
-            for (id, tracker) in turn.worker.flow.shared.accounts.partitions() {
-                let name = &turn.worker.partitions[id.index()].name;
-                let (offset, acknowledged) = (Some(tracker.stand().offset), commits.acknowledged(id));
-                if clean && offset != acknowledged {
-                    state.model.breaks(|| format!("{name} ended clean at {acknowledged:?}, not {offset:?}"));
-                }
-            }
-        }
-        if let Some(asked) = asked {
-            let took = self.sim.now().since(asked);
-            if took > self.scenario.shutdown {
-                state.model.breaks(|| format!("the stop took {took:?}"));
-            }
-        }
-        drop(state);
-        // Nothing may be left in them: a token that is dropped here is lost.
-        drop(turns);
-        if self.closing && clean {
+    /// All workers of a process are over: whether all is done.
+    fn ended(&mut self, at: usize) -> bool {
+        let process = self.processes.remove(at);
+        let run = process.run;
+        let clean = process.end(&self.sim, self.scenario.shutdown);
+        if self.closing && clean && self.processes.is_empty() {
             self.check_done();
             return true;
         }
-        self.closing = false;
+        self.closing &= clean;
+        if self.calm_since.is_some() && self.sim.lock().model.is_blocked(run) {
+            // `errors.unrouted: stop`: the record stops every process that takes it, and holds its partition for ever.
+            self.blocked += 1;
+            if self.blocked == ENOUGH {
+                return true;
+            }
+        }
         self.start_later();
         false
     }
@@ -333,63 +254,18 @@ impl Executor {
     /// One turn: of a worker that wants one, or of time.
     fn turn(&mut self) {
         let now = self.sim.now();
-        let Some(process) = &mut self.process else { return };
         let spurious = self.dice.f64() < self.scenario.spurious;
-        let wants = |turn: &Turn| !turn.over && (spurious || turn.due <= now || turn.bell.is_rung());
-        let count = process.turns.iter().filter(|turn| wants(turn)).count();
-        let keeper = &mut process.keeper;
-        let keeps = keeper.due <= now || keeper.bell.is_rung();
-        if count == 0 && !keeps {
+        let wanted = |(at, process): (usize, &Process)| {
+            process.wanted(now, spurious).map(move |wanted| (at, wanted)).collect::<Vec<_>>()
+        };
+        let all: Vec<_> = self.processes.iter().enumerate().flat_map(wanted).collect();
+        if all.is_empty() {
             return self.idle();
         }
-        let chosen = self.dice.usize(..count + usize::from(keeps));
-        if chosen == count {
-            self.sim.tell(|| "the keeper steps".to_owned());
-            keeper.bell.take();
-            keeper.due = match keeper.keeper.step(now) {
-                Next::Now => now,
-                Next::Sleep(wait) => now + wait,
-                Next::Never => Moment(Duration::MAX),
-            };
-            return;
-        }
-        let Some((index, turn)) =
-            process.turns.iter_mut().enumerate().filter(|(_, turn)| wants(turn)).nth(chosen)
-        else {
-            return;
-        };
-        {
-            let mut state = self.sim.lock();
-            state.steps += 1;
-            let (phase, rung) = (turn.worker.phase, turn.bell.is_rung());
-            state.tell(now, || {
-                format!("worker {index} steps{}, {phase:?}", if rung { ", woken" } else { "" })
-            });
-        }
-        match turn.worker.step(turn.bell.take()) {
-            Next::Now => turn.due = self.sim.now(),
-            Next::Sleep(wait) => turn.due = self.sim.now() + wait,
-            Next::Never => {
-                turn.over = true;
-                let outcome = turn.worker.outcome();
-                process.restart = process.restart.take().or(outcome.restart);
-                if !outcome.failures.is_empty() || process.restart.is_some() {
-                    process.stop.request();
-                    self.sim.lock().model.stopping = true;
-                    process.asked.get_or_insert(now);
-                }
-                process.failures.extend(outcome.failures);
-            }
-        }
+        let (at, wanted) = all[self.dice.usize(..all.len())];
+        self.processes[at].turn(&self.sim, wanted);
+        self.at_once = if self.at_once.0 == now { (now, self.at_once.1 + 1) } else { (now, 0) };
         let mut state = self.sim.lock();
-        self.sim.look(&mut state);
-        state.model.stopping |= turn.worker.stop.is_requested();
-        look_at(turn, &mut state);
-        if self.at_once.0 == now {
-            self.at_once.1 += 1
-        } else {
-            self.at_once = (now, 0)
-        }
         if self.at_once.1 > MOST_AT_ONCE || state.steps > MOST_STEPS {
             let steps = state.steps;
             state.model.breaks(|| format!("it goes round in circles, after {steps} steps"));
@@ -402,30 +278,47 @@ impl Executor {
             self.closing = true;
             return self.ask_to_stop();
         }
+        if let Some(since) = self.calm_since
+            && !self.closing
+        {
+            let (mut state, now) = (self.sim.lock(), self.sim.now());
+            // Partitions that were added are read after a restart.
+            let unread = state.model.has_unread();
+            // What is done is committed soon, without new records.
+            let lag = if state.model.left().is_empty() && !unread { self.lagging(&state) } else { None };
+            let since = *self.lagging_since.get_or_insert(now.max(since));
+            match lag {
+                None => self.lagging_since = None,
+                Some(lag) if now.since(since) > COMMITTED_WITHIN => {
+                    state.model.breaks(|| format!("{lag}, long after all was done"));
+                }
+                Some(_) => {}
+            }
+            drop(state);
+            if unread {
+                self.ask_to_stop();
+            }
+        }
         if self.dice.bool() && self.sim.hurry() {
             return;
         }
-        let dues = self.process.iter().flat_map(|process| &process.turns);
-        let dues = dues.filter(|turn| !turn.over).map(|turn| turn.due);
-        let keeper = self.process.iter().map(|process| process.keeper.due);
-        let Some(next) = dues.chain(keeper).chain(self.sim.next_event()).min() else { return };
+        let dues = self.processes.iter().filter_map(Process::due);
+        let Some(next) = dues.chain(self.sim.next_event()).min() else { return };
         self.sim.advance(next);
-        if let Some(since) = self.calm_since
-            && self.sim.now().since(since) > PATIENCE
-        {
-            self.check_done();
-            self.sim.lock().model.breaks(|| "it never comes to rest".to_owned());
-        }
     }
 
     fn is_done(&self) -> bool {
         let state = self.sim.lock();
-        let events = state.events.is_empty();
+        let events = state.events.is_empty() && self.sim.broker.next_event().is_none();
         events && state.model.left().is_empty() && self.lagging(&state).is_none()
     }
 
     /// A partition whose committed offset is not its end.
     fn lagging(&self, state: &State) -> Option<String> {
+        if state.model.once {
+            // Its clients commit by themselves, and know nothing of a tail without records.
+            return None;
+        }
         (0..state.model.partitions()).find_map(|partition| {
             let name = state.model.name(partition);
             let committed = self.sim.broker.committed(super::GROUP, name).map(|at| at.offset.0);
@@ -444,63 +337,5 @@ impl Executor {
         if let Some(lag) = lag {
             state.model.breaks(|| lag);
         }
-    }
-}
-
-/// What holds of a worker after each of its steps.
-fn look_at(turn: &Turn, state: &mut State) {
-    let bound = turn.worker.bounds.records;
-    for (id, tracker) in turn.worker.flow.shared.accounts.partitions() {
-        let partition = turn.partitions[id.index()];
-        let (watermark, position) = (tracker.watermark().0, tracker.position().0);
-        state.model.passed(partition, watermark, "the watermark");
-        let (name, end) = (state.model.name(partition).clone(), state.model.end(partition));
-        let ledger = tracker.ledger();
-        if !ledger.balances() {
-            state.model.breaks(|| format!("{name}: the ledger does not balance: {ledger:?}"));
-        }
-        if watermark > position || position > end {
-            state.model.breaks(|| format!("{name}: watermark {watermark}, position {position}, end {end}"));
-        }
-        if tracker.outstanding().records > bound {
-            let held = tracker.outstanding().records;
-            state.model.breaks(|| format!("{name} holds {held} records, its bound is {bound}"));
-        }
-    }
-}
-
-/// A world without variables, files and librdkafka.
-struct Nothing;
-
-impl Environment for Nothing {
-    fn var(&self, _: &str) -> Option<String> {
-        None
-    }
-
-    fn file(&self, _: &Path) -> io::Result<Vec<u8>> {
-        Err(io::ErrorKind::NotFound.into())
-    }
-}
-
-impl KafkaKeys for Nothing {
-    fn check(&self, _: ClientKind, _: &str, _: &str) -> Result<(), KeyRefusal> {
-        Ok(())
-    }
-}
-
-impl Components for Nothing {
-    fn facts(&self, path: &Path) -> Result<ComponentFacts, String> {
-        Err(format!("{} is not looked at", path.display()))
-    }
-}
-
-fn plan(yaml: &str) -> Arc<Plan> {
-    let source =
-        SourceFile { name: "flow.yaml".to_owned(), bytes: yaml.as_bytes().to_vec(), dir: PathBuf::from(".") };
-    let options = CompileOptions { mode: Mode::Run, require_env: true, plugins: false };
-    let compiled = compile(&source, &Nothing, &Nothing, &Nothing, options);
-    match compiled.plan {
-        Some(plan) => Arc::new(plan),
-        None => panic!("the flow is wrong: {:?}\n{yaml}", compiled.issues),
     }
 }

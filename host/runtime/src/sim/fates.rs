@@ -39,6 +39,8 @@ pub(super) struct Manner {
 #[derive(Clone, Debug)]
 pub(super) struct Fates {
     seed: u64,
+    /// A record that every plugin asks to be given again, until then.
+    stuck: Option<(u64, Duration)>,
     steps: Vec<Manner>,
     predicates: Vec<Manner>,
 }
@@ -105,7 +107,26 @@ impl Fates {
                 .map(|manner| if prompt { Manner { retry: 0.0, away: None, ..manner } } else { manner });
             prompted.collect()
         };
-        Fates { seed, steps: some(steps), predicates: some(predicates) }
+        Fates { seed, stuck: None, steps: some(steps), predicates: some(predicates) }
+    }
+
+    /// One step that lets everything pass, but this record, which is answered `retry` until then.
+    pub(super) fn stuck(number: u64, until: Duration) -> Fates {
+        let plain = Manner {
+            mark: 0.0,
+            reject: 0.0,
+            fail: 0.0,
+            trap: 0.0,
+            timeout: 0.0,
+            retry: 0.0,
+            retries: 0,
+            away: None,
+        };
+        Fates { seed: 0, stuck: Some((number, until)), steps: vec![plain], predicates: Vec::new() }
+    }
+
+    pub(super) fn is_stuck(&self, number: u64, now: Duration) -> bool {
+        self.stuck.is_some_and(|(stuck, until)| stuck == number && now < until)
     }
 
     fn roll(&self, salt: u64, plugin: usize, number: u64) -> f64 {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use loom_delivery::{Mutation, mutate};
 
-use super::Report;
+use super::{Focus, Report};
 
 /// What many seeds came to.
 #[derive(Clone, Debug, Default)]
@@ -68,13 +68,15 @@ pub struct Seeds {
     pub threads: usize,
     /// It ends early once so many have failed.
     pub enough: u64,
+    /// On what.
+    pub focus: Focus,
     /// With this deliberate fault in the product.
     pub mutation: Option<Mutation>,
 }
 
 /// Runs many seeds; `watch` is called now and then with how many are done.
 pub fn many(seeds: Seeds, watch: impl Fn(u64) + Sync) -> Tally {
-    let Seeds { from, count, threads, enough, mutation } = seeds;
+    let Seeds { from, count, threads, enough, focus, mutation } = seeds;
     let start = Instant::now();
     let (next, failed) = (AtomicU64::new(0), AtomicU64::new(0));
     let work = || {
@@ -85,7 +87,7 @@ pub fn many(seeds: Seeds, watch: impl Fn(u64) + Sync) -> Tally {
             if seed >= count || failed.load(Ordering::Relaxed) >= enough {
                 return tally;
             }
-            let report = super::run(from + seed);
+            let report = super::run(from + seed, focus);
             failed.fetch_add(u64::from(report.failure.is_some()), Ordering::Relaxed);
             tally.add(report);
             if seed % 1000 == 999 {

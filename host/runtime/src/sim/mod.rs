@@ -9,13 +9,24 @@
 //! `flow.rs` and `fates.rs` draw a flow and say, record by record, what it must come to; `scenario.rs` draws the rest;
 //! `events.rs` has it happen; `executor.rs` steps workers; `many.rs` runs many seeds.
 
+mod acts;
+mod compiled;
+mod draw;
 mod events;
+mod excuse;
 mod executor;
 mod fates;
 mod flow;
+mod inputs;
+mod logs;
 mod many;
 mod model;
+mod needs;
 mod plugins;
+mod process;
+mod proofs;
+mod rows;
+mod run;
 mod scenario;
 mod sinks;
 mod waits;
@@ -26,6 +37,7 @@ use std::time::Duration;
 
 pub use loom_delivery::Mutation;
 pub use many::{Failed, Seeds, Tally, many};
+pub use proofs::{STUCK, stuck};
 
 /// The group of every simulated flow.
 const GROUP: &str = "g";
@@ -33,6 +45,27 @@ const GROUP: &str = "g";
 /// The topic of an output.
 fn output(number: usize) -> String {
     format!("out{number}")
+}
+
+/// What is looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Focus {
+    /// Whatever can happen.
+    #[default]
+    Anything,
+    /// Bounds that hold next to nothing, and sinks that flush late.
+    TightBounds,
+}
+
+/// The most that an input partition held unresolved, and was behind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gauge {
+    /// Records and their bytes, in the first five minutes.
+    pub early: (usize, u64),
+    /// The same at any time.
+    pub ever: (usize, u64),
+    /// Offsets between the watermark and the partition's end, while records came.
+    pub behind: i64,
 }
 
 /// One simulation.
@@ -52,18 +85,20 @@ pub struct Report {
     pub runs: u32,
     /// How long it took, in its own time.
     pub simulated: Duration,
+    /// Of each input partition, in the order of their numbers.
+    pub gauges: Vec<Gauge>,
     /// Every event, where it was asked for.
     pub history: Vec<String>,
 }
 
 /// Runs one seed.
 #[must_use]
-pub fn run(seed: u64) -> Report {
-    executor::simulate(seed, false)
+pub fn run(seed: u64, focus: Focus) -> Report {
+    executor::simulate(seed, focus, false)
 }
 
 /// Runs one seed and keeps its history.
 #[must_use]
-pub fn replay(seed: u64) -> Report {
-    executor::simulate(seed, true)
+pub fn replay(seed: u64, focus: Focus) -> Report {
+    executor::simulate(seed, focus, true)
 }

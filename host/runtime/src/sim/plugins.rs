@@ -24,6 +24,8 @@ const TIMEOUT: Duration = Duration::from_millis(250);
 pub(super) struct Scripted {
     pub sim: Arc<Sim>,
     pub plan: Arc<Plan>,
+    /// The run that they belong to.
+    pub run: usize,
 }
 
 impl Scripted {
@@ -33,7 +35,7 @@ impl Scripted {
 
     fn rows(&self, predicate: bool, plugin: PluginId, interrupt: &Interrupt) -> Box<dyn RowCalls> {
         let (sim, interrupt) = (self.sim.clone(), interrupt.clone());
-        Box::new(ScriptedRows { sim, predicate, plugin: self.number(plugin), interrupt })
+        Box::new(ScriptedRows { sim, run: self.run, predicate, plugin: self.number(plugin), interrupt })
     }
 }
 
@@ -70,6 +72,7 @@ impl Plugins for Scripted {
     ) -> Result<Box<dyn WaitingCalls>, StartError> {
         Ok(Box::new(ScriptedCalls {
             sim: self.sim.clone(),
+            run: self.run,
             predicate: role == WaitingRole::Predicate,
             plugin: self.number(plugin),
             most: calls,
@@ -79,8 +82,8 @@ impl Plugins for Scripted {
     }
 
     fn sink(&self, plugin: PluginId, _: NodeContext) -> Result<SinkStart, StartError> {
-        let (sim, number) = (self.sim.clone(), self.number(plugin));
-        let first = Box::new(ScriptedSink::new(sim.clone(), number));
+        let (sim, number, run) = (self.sim.clone(), self.number(plugin), self.run);
+        let first = Box::new(ScriptedSink::new(sim.clone(), run, number));
         let make = move || -> Result<Box<dyn SinkCalls>, String> {
             let mut state = sim.lock();
             let chance = state.sinks[number].start_fails;
@@ -88,7 +91,7 @@ impl Plugins for Scripted {
                 return Err("scripted".to_owned());
             }
             drop(state);
-            Ok(Box::new(ScriptedSink::new(sim.clone(), number)))
+            Ok(Box::new(ScriptedSink::new(sim.clone(), run, number)))
         };
         Ok(SinkStart { first, make: Box::new(make), write_bytes: 200, tracked: true })
     }
@@ -97,19 +100,37 @@ impl Plugins for Scripted {
 /// A step or predicate at a node.
 struct ScriptedRows {
     sim: Arc<Sim>,
+    run: usize,
     predicate: bool,
     plugin: usize,
     interrupt: Interrupt,
 }
 
-/// What a call on this record comes to now.
-pub(super) fn verdict(sim: &Sim, state: &mut State, predicate: bool, plugin: usize, number: u64) -> Verdict {
-    let now = sim.now().0;
+/// What a call on this record comes to now, in a run.
+pub(super) fn verdict(
+    sim: &Sim,
+    state: &mut State,
+    run: usize,
+    predicate: bool,
+    plugin: usize,
+    number: usize,
+) -> Verdict {
+    let verdict = attempt(sim.now().0, state, predicate, plugin, number as u64);
+    if verdict == Verdict::Failure(Cause::Retry) && !predicate {
+        state.model.tried(run, plugin, number);
+    }
+    verdict
+}
+
+fn attempt(now: Duration, state: &mut State, predicate: bool, plugin: usize, number: u64) -> Verdict {
     let fates = state.model.fates();
     if let Some((from, to)) = fates.manner(predicate, plugin).away
         && now >= from
         && now < to
     {
+        return Verdict::Failure(Cause::Retry);
+    }
+    if fates.is_stuck(number, now) {
         return Verdict::Failure(Cause::Retry);
     }
     let retries = fates.retries(predicate, plugin, number);
@@ -147,7 +168,7 @@ impl RowCalls for ScriptedRows {
             }
             let mut state = self.sim.lock();
             let row = Row::of_batch(batch, *id);
-            let verdict = verdict(&self.sim, &mut state, self.predicate, self.plugin, row.number);
+            let verdict = verdict(&self.sim, &mut state, self.run, self.predicate, self.plugin, row.number);
             let plugin = self.plugin;
             let letter = if self.predicate { 'p' } else { 's' };
             state.tell(self.sim.now(), || {

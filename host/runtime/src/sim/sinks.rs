@@ -10,6 +10,7 @@ use fastrand::Rng;
 use loom_plugin::{CallFailure, Cause, Verdict};
 use loom_types::{Batch, ErrorKind};
 
+use super::excuse::Excuse;
 use super::model::Row;
 use super::world::{Sim, State};
 use crate::nodes::SinkCalls;
@@ -75,6 +76,7 @@ struct Held {
 /// One instance.
 pub(super) struct ScriptedSink {
     sim: Arc<Sim>,
+    run: usize,
     sink: usize,
     held: Vec<Held>,
     said: Vec<(u32, Verdict)>,
@@ -83,8 +85,8 @@ pub(super) struct ScriptedSink {
 }
 
 impl ScriptedSink {
-    pub(super) fn new(sim: Arc<Sim>, sink: usize) -> ScriptedSink {
-        ScriptedSink { sim, sink, held: Vec::new(), said: Vec::new(), spent: None, usable: true }
+    pub(super) fn new(sim: Arc<Sim>, run: usize, sink: usize) -> ScriptedSink {
+        ScriptedSink { sim, run, sink, held: Vec::new(), said: Vec::new(), spent: None, usable: true }
     }
 
     /// Completes what it holds where this says so.
@@ -99,7 +101,7 @@ impl ScriptedSink {
             state.tell(self.sim.now(), || {
                 format!("  k{} completes {} {}", self.sink, held.row.number, held.row.label)
             });
-            state.model.sunk(self.sink, &held.row);
+            state.model.sunk(self.run, self.sink, &held.row);
             self.said.push((held.handle, Verdict::Complete));
             if state.strikes(babbles) {
                 self.said.push((held.handle, Verdict::Complete));
@@ -139,15 +141,14 @@ impl ScriptedSink {
         if let Some(row) = alone {
             let kind = if cause == Cause::Reject { ErrorKind::Business } else { ErrorKind::Delivery };
             // What stops the flow is rare, else hardly anything else would happen.
-            let stops =
-                kind == ErrorKind::Delivery && cause != Cause::Retry && state.model.is_final(self.sink, row);
+            let stops = cause != Cause::Retry && state.model.is_final(self.sink, row, kind);
             if stops && state.dice.f64() < 0.95 {
                 cause = Cause::Retry;
             }
             if cause != Cause::Retry {
-                state.model.sink_failed(self.sink, row, kind);
+                state.model.sink_failed(self.run, self.sink, row, kind);
                 if stops {
-                    state.excuse("a sink failed for good");
+                    state.model.run(self.run).excuse(Excuse::SinkFailed);
                 }
             }
         }
@@ -170,19 +171,20 @@ impl ScriptedSink {
     /// Lets go of its tracker, so that it can complete nothing any more: what it holds alone fails with that.
     fn let_go(&mut self, state: &mut State, chance: f64) {
         let alone = self.alone();
-        let stops = alone.as_ref().is_some_and(|row| state.model.is_final(self.sink, row));
+        let stops =
+            alone.as_ref().is_some_and(|row| state.model.is_final(self.sink, row, ErrorKind::Delivery));
         if stops || !state.strikes(chance) {
             return;
         }
         if let Some(row) = alone {
-            state.model.sink_failed(self.sink, &row, ErrorKind::Delivery);
+            state.model.sink_failed(self.run, self.sink, &row, ErrorKind::Delivery);
         }
         self.usable = false;
     }
 
     /// These rows are to be given to it again: the host may not go past them.
     fn wait(&self, state: &mut State, rows: &[Held]) {
-        rows.iter().for_each(|held| state.model.sink_waits(self.sink, &held.row));
+        rows.iter().for_each(|held| state.model.sink_waits(self.run, self.sink, &held.row));
     }
 
     /// Fails rows through the tracker.
@@ -194,17 +196,18 @@ impl ScriptedSink {
                 kept.push(held);
                 continue;
             }
-            let stops = state.model.is_final(self.sink, &held.row);
+            let goes_on = |kind| !state.model.is_final(self.sink, &held.row, kind);
+            let (reject, fail) = (goes_on(ErrorKind::Business), goes_on(ErrorKind::Delivery));
             let cause = match state.dice.usize(..3) {
-                0 => Cause::Reject,
-                1 if !stops => Cause::Fail,
+                0 if reject => Cause::Reject,
+                1 if fail => Cause::Fail,
                 _ => Cause::Retry,
             };
             if cause != Cause::Retry {
                 let kind = if cause == Cause::Reject { ErrorKind::Business } else { ErrorKind::Delivery };
-                state.model.sink_failed(self.sink, &held.row, kind);
+                state.model.sink_failed(self.run, self.sink, &held.row, kind);
             } else {
-                state.model.sink_waits(self.sink, &held.row);
+                state.model.sink_waits(self.run, self.sink, &held.row);
             }
             state.tell(self.sim.now(), || {
                 format!("  k{} fails {} {}: {cause:?}", self.sink, held.row.number, held.row.label)
@@ -225,7 +228,7 @@ impl SinkCalls for ScriptedSink {
         for (row, handle) in rows.iter().zip(handles) {
             let row = Row::of_batch(batch, *row);
             state.tell(sim.now(), || format!("  k{} is given {} {}", self.sink, row.number, row.label));
-            state.model.sink_given(self.sink, &row);
+            state.model.sink_given(self.run, self.sink, &row);
             self.held.push(Held { handle: *handle, row, left: false });
         }
         let alone = if self.held.len() == 1 { self.alone() } else { None };
@@ -276,10 +279,10 @@ impl SinkCalls for ScriptedSink {
         });
         for row in open {
             // Left open twice is a failure for good.
-            if state.model.is_final(self.sink, &row) {
-                state.excuse("a sink left a record open");
+            if state.model.is_final(self.sink, &row, ErrorKind::Delivery) {
+                state.model.run(self.run).excuse(Excuse::SinkFailed);
             }
-            state.model.sink_failed(self.sink, &row, ErrorKind::Delivery);
+            state.model.sink_failed(self.run, self.sink, &row, ErrorKind::Delivery);
         }
         self.held.iter_mut().for_each(|held| held.left = true);
         self.let_go(state, manner.lets_go);
@@ -291,8 +294,13 @@ impl SinkCalls for ScriptedSink {
         let mut state = sim.lock();
         let state = &mut *state;
         let manner = state.sinks[self.sink];
+        let now = self.sim.now().0;
+        if manner.away.is_some_and(|(from, to)| now >= from && now < to) {
+            // It takes no more, and says nothing: what it holds is written again by the next process.
+            return Ok(());
+        }
         if state.strikes(manner.close_fails) {
-            state.excuse("closing a sink failed");
+            state.model.run(self.run).excuse(Excuse::SinkClose);
             return Err(CallFailure { cause: Cause::Fail, reason: "scripted".to_owned() });
         }
         // What it leaves open now is written again by the next process.

@@ -17,6 +17,7 @@ use crate::nodes::{Answered, CallFault, RowAnswer, WaitingCalls};
 /// The instances of one node.
 pub(super) struct ScriptedCalls {
     pub sim: Arc<Sim>,
+    pub run: usize,
     pub predicate: bool,
     pub plugin: usize,
     /// Calls at a time, at most.
@@ -35,7 +36,7 @@ impl WaitingCalls for ScriptedCalls {
         let mut state = self.sim.lock();
         let now = self.sim.now();
         let told = Row::of_batch(batch, row);
-        let said = verdict(&self.sim, &mut state, self.predicate, self.plugin, told.number);
+        let said = verdict(&self.sim, &mut state, self.run, self.predicate, self.plugin, told.number);
         let takes = [0, 0, 3, 200][state.dice.usize(..4)];
         let due = now + Duration::from_millis(state.dice.u64(..=takes));
         let plugin = self.plugin;

@@ -1,24 +1,93 @@
 //! The memory broker's client with a witness: what a worker takes, sends and commits is told to the model.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use loom_delivery::{ANSWER_WITHIN, Token};
+use loom_delivery::lease::Holder;
+use loom_delivery::{ANSWER_WITHIN, Mark, Token};
+use loom_flow::Plan;
+use loom_flow::plan::OffsetReset;
 use loom_kafka::memory::MemoryClient;
 use loom_kafka::{
     Ack, Assigned, Bounds, Broker, Budget, CommitAnswer, CommitEntry, Committed, Group, GroupEntry,
     KafkaError, Member, OffsetStore, OutputIndex, OutputInfo, OutputSettings, PartitionSource, Reader,
     RequestId, Rights, Stamp, Taken, TopicInfo, TopicSink, Waker,
 };
-use loom_types::{Batch, BatchBuilder, CommitOffset, Moment, PartitionId, TopicPartition};
+use loom_types::{Batch, BatchBuilder, CommitOffset, Moment, PartitionId, TopicId, TopicPartition};
 
+use super::excuse::Excuse;
+use super::process::How;
+use super::run::{Assignment, Found};
 use super::world::Sim;
+use crate::StartFrom;
 
 /// See the module's description.
 pub(super) struct Watched {
-    pub sim: Arc<Sim>,
-    pub client: MemoryClient,
+    sim: Arc<Sim>,
+    client: MemoryClient,
+    run: usize,
+    /// The start was asked for.
+    asked: bool,
+    /// The reset goes to the end.
+    latest: bool,
+    take_over: bool,
+    /// Between two beats.
+    interval: Duration,
+    looked: Mutex<Looked>,
+}
+
+/// What a process has read from the broker.
+#[derive(Default)]
+struct Looked {
+    /// The input topics' ids, as it read them last before it began to read records.
+    ids: BTreeMap<String, Option<TopicId>>,
+    /// The group's offsets, likewise.
+    committed: BTreeMap<TopicPartition, Option<Committed>>,
+    /// The holder of the lease, likewise.
+    holder: Option<Holder>,
+    reads: bool,
+}
+
+impl Watched {
+    pub(super) fn new(sim: Arc<Sim>, client: MemoryClient, plan: &Plan, run: usize, how: &How) -> Watched {
+        let (asked, take_over) = (how.from != StartFrom::GoOn, how.take_over);
+        let interval = plan.runtime.lease_interval;
+        let latest = matches!(plan.consumer.auto_offset_reset, OffsetReset::Latest);
+        Watched { sim, client, run, asked, latest, take_over, interval, looked: Mutex::default() }
+    }
+
+    fn looked(&self) -> std::sync::MutexGuard<'_, Looked> {
+        self.looked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How a partition starts, by what the process has read.
+    fn assignment(&self, name: &TopicPartition, start: CommitOffset) -> Assignment {
+        let looked = self.looked();
+        let id = self.sim.broker.topic_id(&name.topic);
+        let end = self.sim.end_of(name);
+        let committed = looked.committed.get(name).cloned().flatten();
+        let found = committed.map(|committed| {
+            let mark = Mark::parse(&committed.metadata);
+            let topic = mark.and_then(|mark| mark.topic);
+            Found {
+                offset: committed.offset.0,
+                ours: mark.is_some(),
+                // Where nobody says which topic it was, an offset beyond the end is of another.
+                same_topic: topic.map_or(committed.offset.0 <= end, |topic| Some(topic) == id),
+                replay: mark.and_then(|mark| mark.replay).map(|replay| replay.0),
+            }
+        });
+        let mut siblings = looked.committed.iter().filter(|(other, _)| other.topic == name.topic);
+        let knows_topic = siblings.any(|(_, committed)| committed.is_some());
+        Assignment {
+            start: start.0,
+            found,
+            to_the_end: self.latest && !knows_topic && !self.asked,
+            asked: self.asked,
+            torn: looked.ids.get(&*name.topic).is_some_and(|then| *then != id),
+        }
+    }
 }
 
 impl Broker for Watched {
@@ -27,7 +96,14 @@ impl Broker for Watched {
         names: &[&str],
         timeout: Duration,
     ) -> Result<Vec<Result<TopicInfo, KafkaError>>, KafkaError> {
-        self.client.topics(names, timeout)
+        let infos = self.client.topics(names, timeout)?;
+        let mut looked = self.looked();
+        if !looked.reads {
+            let known =
+                names.iter().zip(&infos).filter_map(|(name, info)| Some((*name, info.as_ref().ok()?.id)));
+            looked.ids.extend(known.map(|(name, id)| (name.to_owned(), id)));
+        }
+        Ok(infos)
     }
 
     fn output_topics(
@@ -48,7 +124,34 @@ impl Broker for Watched {
         partitions: &[TopicPartition],
         timeout: Duration,
     ) -> Result<Vec<Result<Option<Committed>, KafkaError>>, KafkaError> {
-        self.client.committed(group, partitions, timeout)
+        let answers = self.client.committed(group, partitions, timeout)?;
+        let mut looked = self.looked();
+        if group == Group::Owner {
+            if !looked.reads {
+                let entry = answers.first().and_then(|answer| answer.as_ref().ok()?.as_ref());
+                looked.holder = entry.and_then(|entry| Holder::parse(&entry.metadata));
+            } else if let Some(entry) = answers.first().and_then(|answer| answer.as_ref().ok()?.as_ref())
+                && let Some(holder) = Holder::parse(&entry.metadata)
+            {
+                let mut state = self.sim.lock();
+                state.model.reads_lease(self.run, &holder, self.sim.now());
+            }
+            return Ok(answers);
+        }
+        for (name, answer) in partitions.iter().zip(&answers) {
+            let Ok(answer) = answer else { continue };
+            if !looked.reads {
+                looked.committed.insert(name.clone(), answer.clone());
+                continue;
+            }
+            let foreign = answer.as_ref().filter(|committed| Mark::parse(&committed.metadata).is_none());
+            if foreign.is_some() && looked.committed.get(name) != Some(answer) {
+                let mut state = self.sim.lock();
+                state.tell(self.sim.now(), || format!("  {name} is found to be set from outside"));
+                state.model.run(self.run).shut = true;
+            }
+        }
+        Ok(answers)
     }
 
     fn commit_now(
@@ -84,32 +187,49 @@ impl Broker for Watched {
     fn reader(&self, assigned: Vec<Assigned>, sharing: usize, waker: Waker) -> Result<Reader, KafkaError> {
         let starts: Vec<(TopicPartition, CommitOffset)> =
             assigned.iter().map(|assigned| (assigned.partition.clone(), assigned.start)).collect();
-        let reader = self.client.reader(assigned, sharing, waker.clone())?;
-        let mut partitions = Vec::with_capacity(starts.len());
-        for (name, start) in starts {
-            let committed = self.sim.broker.committed(super::GROUP, &name);
-            let committed = committed.map(|committed| committed.offset.0);
+        let reader = self.client.reader(assigned, sharing, waker)?;
+        let (mut partitions, mut known) = (Vec::with_capacity(starts.len()), BTreeSet::new());
+        for (at, (name, start)) in starts.into_iter().enumerate() {
+            let how = self.assignment(&name, start);
             let mut state = self.sim.lock();
             let partition = state.model.partition(&name);
             partitions.push(partition);
-            state.tell(self.sim.now(), || format!("{name} is read from {start}, committed {committed:?}"));
-            state.model.assigned(partition, start.0, committed);
+            state.tell(self.sim.now(), || format!("{name} is read: {how:?}"));
+            state.model.assigned(self.run, partition, how);
+            if how.found.is_some_and(|found| found.same_topic) {
+                known.insert(at);
+            }
         }
-        let partitions: Arc<[usize]> = partitions.into();
+        let mut looked = self.looked();
+        if !looked.reads
+            && let Some(holder) = looked.holder.as_ref().filter(|holder| !holder.released)
+        {
+            // Whoever it is, it is no process of this machine that could be looked up.
+            let mut state = self.sim.lock();
+            state.tell(self.sim.now(), || format!("  the lease is held: {holder}"));
+            state.model.run(self.run).held_until = Some(self.sim.now() + 2 * self.interval);
+            let owner = holder.process as usize;
+            state.model.beside(self.run, Some(owner), self.take_over);
+            state.model.run(self.run).watches_since = Some(self.sim.now());
+        }
+        looked.reads = true;
+        drop(looked);
+        let (partitions, known): (Arc<[usize]>, _) = (partitions.into(), Arc::new(Mutex::new(known)));
         Ok(Reader {
             source: Box::new(Source {
                 sim: self.sim.clone(),
+                run: self.run,
                 partitions: partitions.clone(),
-                committed: vec![false; partitions.len()],
+                known: known.clone(),
                 source: reader.source,
             }),
             offsets: Box::new(Offsets {
                 sim: self.sim.clone(),
+                run: self.run,
                 partitions,
+                known,
                 offsets: reader.offsets,
-                waker,
                 in_flight: None,
-                answers: VecDeque::new(),
             }),
         })
     }
@@ -117,16 +237,18 @@ impl Broker for Watched {
     fn writer(&self, outputs: &[OutputSettings], waker: Waker) -> Result<Box<dyn TopicSink>, KafkaError> {
         let sink = self.client.writer(outputs, waker)?;
         let topics = outputs.iter().map(|output| output.topic.clone()).collect();
-        Ok(Box::new(Sink { sim: self.sim.clone(), topics, sink }))
+        self.sim.lock().model.writes(self.run);
+        Ok(Box::new(Sink { sim: self.sim.clone(), run: self.run, topics, sink }))
     }
 }
 
 struct Source {
     sim: Arc<Sim>,
+    run: usize,
     /// The model's numbers for the reader's partitions.
     partitions: Arc<[usize]>,
-    /// The group is known to have an offset.
-    committed: Vec<bool>,
+    /// The partitions that the group is known to have an offset for, by the reader's numbers.
+    known: Arc<Mutex<BTreeSet<usize>>>,
     source: Box<dyn PartitionSource>,
 }
 
@@ -137,14 +259,12 @@ impl PartitionSource for Source {
         let index = self.partitions[partition.index()];
         let mut state = self.sim.lock();
         for row in before..out.len() {
-            state.model.taken(index, out.offset(row).0);
+            state.model.taken(self.run, index, out.offset(row).0);
         }
-        if taken.rows > 0 && !self.committed[partition.index()] {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).contains(&partition.index());
+        if taken.rows > 0 && !known && !state.model.once {
             let name = state.model.name(index).clone();
-            self.committed[partition.index()] = self.sim.broker.committed(super::GROUP, &name).is_some();
-            if !self.committed[partition.index()] {
-                state.model.breaks(|| format!("{name} gave records out before its start was committed"));
-            }
+            state.model.breaks(|| format!("{name} gave records out before its start was committed"));
         }
         if taken.rows > 0 || taken.notice.is_some() || taken.end.is_some() {
             let name = state.model.name(index).clone();
@@ -157,7 +277,12 @@ impl PartitionSource for Source {
     }
 
     fn seek(&mut self, partition: PartitionId, to: CommitOffset) -> Result<(), KafkaError> {
-        self.sim.tell(|| format!("  {partition:?} is sought to {to}"));
+        let index = self.partitions[partition.index()];
+        let mut state = self.sim.lock();
+        let name = state.model.name(index).clone();
+        state.tell(self.sim.now(), || format!("  {name} is sought to {to}"));
+        state.model.sought(self.run, index, to.0);
+        drop(state);
         self.source.seek(partition, to)
     }
 
@@ -168,13 +293,12 @@ impl PartitionSource for Source {
 
 struct Offsets {
     sim: Arc<Sim>,
+    run: usize,
     partitions: Arc<[usize]>,
+    known: Arc<Mutex<BTreeSet<usize>>>,
     offsets: Box<dyn OffsetStore>,
-    waker: Waker,
-    /// When the request was sent that has no answer.
-    in_flight: Option<Moment>,
-    /// Answers that are on their way, with when they come.
-    answers: VecDeque<(Moment, CommitAnswer)>,
+    /// The request that has no answer, and when it was sent.
+    in_flight: Option<(RequestId, Moment)>,
 }
 
 impl OffsetStore for Offsets {
@@ -186,40 +310,25 @@ impl OffsetStore for Offsets {
             let index = self.partitions[entry.partition.index()];
             let name = state.model.name(index).clone();
             state.tell(self.sim.now(), || format!("  commit {name} at {}", entry.offset));
-            state.model.commit(index, entry.offset.0);
+            state.model.commit(self.run, index, entry.offset.0, self.sim.now());
         }
-        let waits = self.in_flight.is_some_and(|sent| self.sim.now().since(sent) < ANSWER_WITHIN);
-        if waits {
+        if self.in_flight.is_some_and(|(_, sent)| self.sim.now().since(sent) < ANSWER_WITHIN) {
             state.model.breaks(|| "a commit was sent while another had no answer".to_owned());
         }
         drop(state);
-        let sent = self.offsets.commit(entries);
-        if sent.is_ok() {
-            self.in_flight = Some(self.sim.now());
-        }
-        sent
+        let request = self.offsets.commit(entries)?;
+        self.in_flight = Some((request, self.sim.now()));
+        Ok(request)
     }
 
     fn answers(&mut self, out: &mut Vec<CommitAnswer>) {
-        let mut came = Vec::new();
-        self.offsets.answers(&mut came);
-        let now = self.sim.now();
-        {
-            let mut state = self.sim.lock();
-            let by = if state.calm { Duration::ZERO } else { state.slow_commits };
-            for answer in came {
-                if !by.is_zero() {
-                    state.wakes.push((now + by, self.waker.clone()));
-                }
-                self.answers.push_back((now + by, answer));
-            }
-        }
         let before = out.len();
-        while let Some((_, answer)) = self.answers.pop_front_if(|(due, _)| *due <= now) {
-            out.push(answer);
-        }
+        self.offsets.answers(out);
         for answer in &out[before..] {
-            self.in_flight = None;
+            self.in_flight.take_if(|(request, _)| *request == answer.request);
+            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+            known
+                .extend(answer.results.iter().filter(|(_, result)| result.is_ok()).map(|(id, _)| id.index()));
             self.sim.tell(|| {
                 let failed: Vec<String> = answer
                     .results
@@ -234,6 +343,7 @@ impl OffsetStore for Offsets {
 
 struct Sink {
     sim: Arc<Sim>,
+    run: usize,
     topics: Vec<Arc<str>>,
     sink: Box<dyn TopicSink>,
 }
@@ -259,12 +369,9 @@ impl TopicSink for Sink {
             let mut state = self.sim.lock();
             let told = match ack {
                 Ack::Written => "written",
-                Ack::Refused(_) => {
-                    state.excuse("an output refused a row");
-                    "refused"
-                }
+                Ack::Refused(_) => "refused",
                 Ack::Unknown => {
-                    state.excuse("an output gave a row back");
+                    state.model.run(self.run).excuse(Excuse::Unknown);
                     "unknown"
                 }
             };

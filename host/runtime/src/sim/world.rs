@@ -2,17 +2,20 @@
 //!
 //! One thread owns all of it at any moment; the locks are there because the contracts ask for types that can be sent.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fastrand::Rng;
 use loom_kafka::Waker;
-use loom_kafka::memory::{ManualClock, MemoryBroker, Stored};
+use loom_kafka::memory::{ManualClock, MemoryBroker, Stored, Transaction};
 use loom_types::Moment;
 
+use super::Gauge;
+use super::acts::Event;
+use super::excuse::Excuse;
 use super::model::{Model, Row};
-use super::scenario::{Event, Scenario};
+use super::scenario::Scenario;
 use super::sinks::SinkManner;
 use crate::clock::Clock;
 
@@ -25,13 +28,23 @@ pub(super) struct Sim {
     pub clock: ManualClock,
     state: Mutex<State>,
     /// What outputs got and the model has not seen: the broker shows it under its own lock.
-    written: Arc<Mutex<Vec<(usize, i32, Row)>>>,
+    written: Arc<Mutex<Vec<Written>>>,
     /// The same of what outputs refused.
     pub refused: Arc<Mutex<Vec<(usize, Row)>>>,
 }
 
+/// A row that an output got.
+struct Written {
+    writer: Option<usize>,
+    output: usize,
+    partition: i32,
+    row: Row,
+}
+
 pub(super) struct State {
     pub model: Model,
+    /// What each input partition held and how far it was behind, at most.
+    pub gauges: BTreeMap<usize, Gauge>,
     /// What is drawn while the simulation runs.
     pub dice: Rng,
     pub sinks: Vec<SinkManner>,
@@ -43,13 +56,13 @@ pub(super) struct State {
     pub down: bool,
     /// Calls that were answered `retry`, by predicate or step, plugin and record.
     pub attempts: HashMap<(bool, usize, u64), u32>,
-    /// Why this run may end in a failure.
-    pub excuses: Vec<&'static str>,
     /// What is still to come.
     pub events: Vec<Event>,
     pub steps: u64,
-    /// How long answers to commits are on their way.
-    pub slow_commits: Duration,
+    /// What excuses every process that starts now.
+    pub standing: Vec<Excuse>,
+    /// Transactions that are open, with their partitions and records.
+    pub transactions: Vec<(usize, Transaction, Vec<i64>)>,
     /// Who is to be woken when.
     pub wakes: Vec<(Moment, Waker)>,
     history: Option<Vec<String>>,
@@ -74,9 +87,10 @@ impl Sim {
     /// Has the model see what is written to a topic.
     pub(super) fn observe(&self, output: usize, topic: &str, partitions: i32) {
         let written = self.written.clone();
-        let observer = move |_: &str, stored: &Stored| {
+        let observer = move |_: &str, stored: &Stored, writer| {
             let row = Row::of_record(&stored.record);
-            written.lock().unwrap_or_else(PoisonError::into_inner).push((output, stored.partition, row));
+            let written_now = Written { writer, output, partition: stored.partition, row };
+            written.lock().unwrap_or_else(PoisonError::into_inner).push(written_now);
         };
         self.broker.observe_topic(topic, partitions, Box::new(observer));
     }
@@ -89,9 +103,9 @@ impl Sim {
             state.model.refused(output, &row);
         }
         let written = std::mem::take(&mut *self.written.lock().unwrap_or_else(PoisonError::into_inner));
-        for (output, partition, row) in written {
+        for Written { writer, output, partition, row } in written {
             state.tell(self.now(), || format!("out{output}/{partition} got {} {}", row.number, row.label));
-            state.model.written(output, partition, &row);
+            state.model.written(writer, output, partition, &row);
         }
     }
 
@@ -126,16 +140,17 @@ impl State {
     pub(super) fn new(model: Model, dice: Rng, scenario: &Scenario, history: bool) -> State {
         State {
             model,
+            gauges: BTreeMap::new(),
             dice,
             sinks: scenario.sinks.clone(),
             outputs: scenario.outputs.len(),
             calm: false,
             down: false,
             attempts: HashMap::new(),
-            excuses: Vec::new(),
             events: scenario.events.clone(),
             steps: 0,
-            slow_commits: Duration::ZERO,
+            standing: Vec::new(),
+            transactions: Vec::new(),
             wakes: Vec::new(),
             history: history.then(Vec::new),
         }
@@ -148,11 +163,15 @@ impl State {
         }
     }
 
-    /// This run may end in a failure.
-    pub(super) fn excuse(&mut self, why: &'static str) {
-        if !self.excuses.contains(&why) {
-            self.excuses.push(why);
-        }
+    /// Every process that lives may end in a failure, and while it stands those that start too.
+    pub(super) fn stands(&mut self, why: Excuse) {
+        self.standing.push(why);
+        self.model.excuse_all(why);
+    }
+
+    /// It is over for processes that start from now on.
+    pub(super) fn stands_no_more(&mut self, why: Excuse) {
+        self.standing.retain(|other| *other != why);
     }
 
     /// Whether something goes wrong, where it may.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use loom_delivery::{ANSWER_WITHIN, Due, Entry, Mark, Turn};
+use loom_delivery::{ANSWER_WITHIN, Due, Entry, Mark, Mutation, Turn, mutated};
 use loom_kafka::{CommitAnswer, CommitEntry, Kind};
 use loom_types::{Moment, PartitionId};
 
@@ -118,7 +118,7 @@ impl super::Partition {
         let held = match gate {
             Commits::Open => false,
             // A start that the reset chose is committed in any case: a crash would choose again.
-            Commits::Held => !(self.commit_first && self.fresh),
+            Commits::Held => !(self.commit_first && self.fresh || mutated(Mutation::HeldIsCommitted)),
             Commits::Shut => true,
         };
         if held {

@@ -140,6 +140,9 @@ impl Worker {
         let outstanding = self.flow.shared.accounts.tracker(PartitionId(index as u32)).outstanding();
         let records = self.bounds.records.saturating_sub(outstanding.records);
         let bytes = self.bounds.bytes.saturating_sub(outstanding.bytes);
+        if (records == 0 || bytes == 0) && mutated(Mutation::BoundIsNoReason) {
+            return None;
+        }
         if records == 0 || bytes == 0 {
             for id in self.each_sink() {
                 if let Op::Sink(node) = &mut self.flow.nodes[id.0].op {

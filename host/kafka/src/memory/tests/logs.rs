@@ -57,8 +57,9 @@ fn retention_overtakes_a_reader() {
 fn an_observed_topic_shows_each_record_and_keeps_none() {
     let (broker, _) = broker_with(0);
     let (sender, seen) = channel();
-    let observer =
-        move |topic: &str, stored: &Stored| sender.send((topic.to_owned(), stored.clone())).unwrap();
+    let observer = move |topic: &str, stored: &Stored, writer| {
+        sender.send((topic.to_owned(), stored.clone(), writer)).unwrap()
+    };
     broker.observe_topic("out", 1, Box::new(observer));
     let client = client(&broker);
     let mut writing = Writing::start(&MemoryFixture::default(), &client, &["out"], &[]);
@@ -66,7 +67,7 @@ fn an_observed_topic_shows_each_record_and_keeps_none() {
     writing.write(0, &(0..3).map(record).collect::<Vec<_>>(), Stamp::Source);
     for number in 0..3 {
         let stored = Stored { partition: 0, offset: RecordOffset(number), record: record(number) };
-        assert_eq!(seen.try_recv().unwrap(), ("out".to_owned(), stored));
+        assert_eq!(seen.try_recv().unwrap(), ("out".to_owned(), stored, Some(0)));
     }
     assert!(broker.records("out").is_empty());
 }
@@ -75,7 +76,7 @@ fn an_observed_topic_shows_each_record_and_keeps_none() {
 fn an_observed_topic_that_exists_keeps_its_records() {
     let (broker, _) = broker_with(0);
     let (sender, seen) = channel();
-    broker.observe_topic("in", 1, Box::new(move |_, stored| sender.send(stored.offset).unwrap()));
+    broker.observe_topic("in", 1, Box::new(move |_, stored, _| sender.send(stored.offset).unwrap()));
     broker.produce("in", 0, Record::value("a"));
     assert_eq!(seen.try_recv().unwrap(), RecordOffset(0));
     assert_eq!(broker.view(|view| view.count("in")), 1);

@@ -253,6 +253,9 @@ impl Sink {
         let result = self.calls.as_mut().map_or(Ok(()), |calls| calls.close());
         self.collect(Moment::START, events);
         self.abandon_waiting();
+        if mutated(Mutation::CloseCompletes) {
+            events.extend(self.table.drain().map(|open| SinkEvent::Completed(open.row)));
+        }
         self.table.drain().for_each(|open| open.row.token.give_up());
         self.calls = None;
         result

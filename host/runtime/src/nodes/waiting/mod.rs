@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use loom_delivery::{Mutation, mutated};
 use loom_plugin::{Breaker, Cause, Permit, RowFailure};
 use loom_types::{Moment, PartitionId};
 
@@ -170,7 +171,7 @@ impl WaitingNode {
 
     /// Rows come.
     fn arrive(&mut self, rows: RowSet, now: Moment) {
-        let ordered = self.parts.ordered;
+        let ordered = self.parts.ordered && !mutated(Mutation::WaitingIsOvertaken);
         for row in rows.into_rows(0) {
             self.windows.entry(row.partition()).or_insert_with(|| Window::new(ordered)).push(row, now);
         }
