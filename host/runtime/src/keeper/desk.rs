@@ -36,11 +36,20 @@ impl Gate {
         }
     }
 
-    /// Once shut it stays so. Only the keeper sets it, so nothing comes between.
+    /// Once shut it stays so.
     pub fn set(&self, commits: Commits) {
-        if self.get() != Commits::Shut {
-            self.0.store(commits as u8, Ordering::Release);
-        }
+        self.change(|now| (now != Commits::Shut as u8).then_some(commits as u8));
+    }
+
+    /// The process fails: what is held is not committed at its end either. Whose offsets they are was not found out, and a
+    /// live owner would take them for set from outside.
+    pub fn fails(&self) {
+        self.change(|now| (now == Commits::Held as u8).then_some(Commits::Shut as u8));
+    }
+
+    fn change(&self, to: impl FnMut(u8) -> Option<u8>) {
+        // Refused where it stays as it is.
+        let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, to);
     }
 }
 
@@ -184,6 +193,17 @@ mod tests {
             gate.set(set);
             assert_eq!(gate.get(), expected);
         }
+    }
+
+    #[test]
+    fn a_process_that_fails_while_it_watches_commits_nothing_more_and_one_that_owns_does() {
+        let gate = Gate::default();
+        gate.fails();
+        assert_eq!(gate.get(), Commits::Open);
+        gate.set(Commits::Held);
+        gate.fails();
+        gate.set(Commits::Open);
+        assert_eq!(gate.get(), Commits::Shut);
     }
 
     #[test]

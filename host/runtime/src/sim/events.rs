@@ -257,7 +257,7 @@ impl Sim {
         let (mut left, refused) = (times, self.refused.clone());
         self.broker.faults().rows_where(&super::output(output), move |record| {
             let row = Row::of_record(record);
-            if row.number % every != 0 {
+            if !row.number.is_multiple_of(every) {
                 return None;
             }
             left = left.checked_sub(1)?;

@@ -275,7 +275,8 @@ impl Executor {
     /// Nobody wants a turn: time moves, or all is done.
     fn idle(&mut self) {
         if self.calm_since.is_some() && !self.closing && self.is_done() {
-            self.closing = true;
+            // Of two hosts the newcomer's last commit may set the group back: then another one has to begin.
+            self.closing = self.processes.len() == 1;
             return self.ask_to_stop();
         }
         if let Some(since) = self.calm_since

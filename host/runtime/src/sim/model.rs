@@ -282,6 +282,10 @@ impl Model {
         if self.once {
             return self.breaks(|| format!("run {run} commits, and runs at most once"));
         }
+        let one = &mut self.runs[run];
+        if one.stopping && one.held_until.is_some_and(|until| now < until) {
+            one.last_words.push(partition);
+        }
         let one = &self.runs[run];
         if one.goes_on(partition) && !one.stopping {
             let name = self.inputs.logs[partition].name.clone();

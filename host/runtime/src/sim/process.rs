@@ -85,7 +85,7 @@ impl Process {
         let time = sim.clock.clone();
         let stop = Stop::timed_by(move || time.now());
         let client = sim.broker.as_broker(consumer_settings(plan));
-        let broker = Arc::new(Watched::new(sim.clone(), client, plan, run, &how));
+        let broker = Arc::new(Watched::new(sim.clone(), client, plan, run, &how, &stop));
         let plugins = Scripted { sim: sim.clone(), plan: plan.clone(), run };
         let identity = Identity {
             run: RunId(dice.u64(..)),
@@ -179,6 +179,16 @@ impl Process {
             let worker = turn.worker.flow.shared.worker.0;
             self.restart = self.restart.take().or(outcome.restart.take());
             sim.tell(|| format!("worker {}.{worker} is over: {:?}", self.run, outcome.failures));
+            let of_the_commit = |failure: &Failure| failure.message.contains("the final commit");
+            if !outcome.failures.iter().all(of_the_commit) {
+                let mut state = sim.lock();
+                let said = state.model.run(self.run).last_words.clone();
+                if said.iter().any(|partition| turn.partitions.contains(partition)) {
+                    state
+                        .model
+                        .breaks(|| "it failed while it watched, and committed all the same".to_owned());
+                }
+            }
             if !outcome.failures.is_empty() {
                 // As the engine does: half a flow is not a flow.
                 self.stop.request();

@@ -83,6 +83,8 @@ pub(super) struct Run {
     /// When it began to read.
     pub since: Moment,
     pub take_over: bool,
+    /// Partitions that it committed at its end, while it watched.
+    pub last_words: Vec<usize>,
     /// The run that owned the partitions when it started, and lived.
     pub elder: Option<usize>,
     /// The process is gone.

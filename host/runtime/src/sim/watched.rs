@@ -21,6 +21,7 @@ use super::process::How;
 use super::run::{Assignment, Found};
 use super::world::Sim;
 use crate::StartFrom;
+use crate::stop::Stop;
 
 /// See the module's description.
 pub(super) struct Watched {
@@ -32,6 +33,7 @@ pub(super) struct Watched {
     /// The reset goes to the end.
     latest: bool,
     take_over: bool,
+    stop: Stop,
     /// Between two beats.
     interval: Duration,
     looked: Mutex<Looked>,
@@ -50,11 +52,28 @@ struct Looked {
 }
 
 impl Watched {
-    pub(super) fn new(sim: Arc<Sim>, client: MemoryClient, plan: &Plan, run: usize, how: &How) -> Watched {
+    pub(super) fn new(
+        sim: Arc<Sim>,
+        client: MemoryClient,
+        plan: &Plan,
+        run: usize,
+        how: &How,
+        stop: &Stop,
+    ) -> Watched {
         let (asked, take_over) = (how.from != StartFrom::GoOn, how.take_over);
         let interval = plan.runtime.lease_interval;
         let latest = matches!(plan.consumer.auto_offset_reset, OffsetReset::Latest);
-        Watched { sim, client, run, asked, latest, take_over, interval, looked: Mutex::default() }
+        Watched {
+            sim,
+            client,
+            run,
+            asked,
+            latest,
+            take_over,
+            stop: stop.clone(),
+            interval,
+            looked: Mutex::default(),
+        }
     }
 
     fn looked(&self) -> std::sync::MutexGuard<'_, Looked> {
@@ -226,6 +245,7 @@ impl Broker for Watched {
             offsets: Box::new(Offsets {
                 sim: self.sim.clone(),
                 run: self.run,
+                stop: self.stop.clone(),
                 partitions,
                 known,
                 offsets: reader.offsets,
@@ -294,6 +314,7 @@ impl PartitionSource for Source {
 struct Offsets {
     sim: Arc<Sim>,
     run: usize,
+    stop: Stop,
     partitions: Arc<[usize]>,
     known: Arc<Mutex<BTreeSet<usize>>>,
     offsets: Box<dyn OffsetStore>,
@@ -306,6 +327,7 @@ impl OffsetStore for Offsets {
         // What was written in this step counts: the model has to have seen it.
         let mut state = self.sim.lock();
         self.sim.look(&mut state);
+        state.model.run(self.run).stopping |= self.stop.is_requested();
         for entry in entries {
             let index = self.partitions[entry.partition.index()];
             let name = state.model.name(index).clone();

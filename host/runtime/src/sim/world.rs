@@ -171,7 +171,10 @@ impl State {
 
     /// It is over for processes that start from now on.
     pub(super) fn stands_no_more(&mut self, why: Excuse) {
-        self.standing.retain(|other| *other != why);
+        // It may stand for another reason too.
+        if let Some(at) = self.standing.iter().position(|other| *other == why) {
+            self.standing.swap_remove(at);
+        }
     }
 
     /// Whether something goes wrong, where it may.

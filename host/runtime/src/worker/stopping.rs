@@ -120,6 +120,7 @@ impl Worker {
     }
 
     fn begin_draining(&mut self, now: Moment) {
+        self.leave_to_the_owner();
         // Half a flow is not a flow: the other workers stop too, while this one drains.
         if !self.flow.shared.failures.is_empty() {
             self.stop.request();
@@ -208,7 +209,17 @@ impl Worker {
         self.phase = Phase::Committing { next: now, deadline };
     }
 
+    /// No stop is clean that a failure began: while another's lease is watched, nothing is committed at its end, by any
+    /// worker.
+    fn leave_to_the_owner(&self) {
+        let shared = &self.flow.shared;
+        if !shared.failures.is_empty() || shared.restart.is_some() {
+            self.gate.fails();
+        }
+    }
+
     fn commit_last(&mut self, now: Moment, next: Moment, deadline: Moment) {
+        self.leave_to_the_owner();
         // Shut: what is there is somebody else's, and is not overwritten.
         let shut = self.gate.get() == Commits::Shut;
         if !self.flow.shared.accounts.is_tracked() || self.partitions.is_empty() || shut {
