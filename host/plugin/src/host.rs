@@ -12,7 +12,6 @@ use crate::cache::{Cache, CacheDir};
 use crate::facts::{FactsError, facts_of, read_file};
 use crate::grants::GrantError;
 use crate::http::HttpClient;
-use crate::network::Refusals;
 use crate::plugin::{Exports, Loaded, Plugin, PluginSpec};
 use crate::state::{self, HostState};
 use crate::ticker::Ticker;
@@ -161,7 +160,7 @@ impl PluginHost {
         let exports = Exports::find(&pre, &facts.roles).map_err(|error| link(format!("{error:#}")))?;
         let name: Arc<str> = spec.name.as_str().into();
         Ok(Plugin::new(Loaded {
-            refusals: Arc::new(Refusals::new(name.clone())),
+            told: Arc::default(),
             http: HttpClient::new(&spec.grants.http).map(Arc::new),
             component,
             beside: self.inner.beside.clone(),

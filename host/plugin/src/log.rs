@@ -55,6 +55,16 @@ impl PluginLog {
         }
     }
 
+    /// The plugin's name.
+    pub(crate) fn plugin(&self) -> &str {
+        &self.node.plugin
+    }
+
+    /// Writes a line of the host's own about the plugin, whatever it says itself.
+    pub(crate) fn host(&self, level: Level, message: std::fmt::Arguments<'_>) {
+        self.emit(level, message);
+    }
+
     fn tell_left_out(&self, lines: u64) {
         if lines > 0 {
             self.emit(

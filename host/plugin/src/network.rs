@@ -1,12 +1,13 @@
 //! The network, linked whether granted or not. Guest toolchains import sockets and HTTP whether they use them or not, so a
-//! use without a grant is answered `access-denied` inside the guest, and told once in the log, with the lines that would
-//! grant it. HTTP requests to granted hosts are sent by [`HttpClient`].
+//! use without a grant is answered `access-denied` inside the guest (`HTTP-request-denied` for HTTP), and told once in the
+//! log, with the lines that would grant it. HTTP requests to granted hosts are sent by [`HttpClient`].
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use loom_types::AddressClass;
+use tracing::Level;
 use wasmtime::component::{HasData, Linker, Resource, ResourceTable};
 use wasmtime_wasi::WasiCtxBuilder;
 use wasmtime_wasi::p2::bindings::sockets::ip_name_lookup;
@@ -17,48 +18,68 @@ use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode as ErrorCodeOfHttp;
 use wasmtime_wasi_http::{RequestOptions, WasiBody, WasiHttpHooks};
 
 use crate::http::{HttpClient, SendError};
+use crate::log::PluginLog;
 use crate::state::HostState;
 
 /// Different refusals that are told. A guest that scans addresses fills no log.
 const TOLD: usize = 64;
 
-/// What a plugin tried to use without a grant, over all its instances.
+/// What a guest is told of sockets and names.
+const ACCESS_DENIED: &str = "access-denied";
+
+/// What it is told of HTTP requests.
+const REQUEST_DENIED: &str = "HTTP-request-denied";
+
+/// What was told of one plugin's uses without a grant, over all its instances.
+#[derive(Debug, Default)]
+pub(crate) struct Told(Mutex<HashSet<String>>);
+
+impl Told {
+    /// Whether this is told now: once, and no more than so many.
+    fn is_new(&self, what: &str) -> bool {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        told.len() < TOLD && told.insert(what.to_owned())
+    }
+}
+
+/// What an instance tried to use without a grant: told in its plugin's log, with flow, node and worker, wherever the
+/// call that did it runs.
 #[derive(Debug)]
 pub(crate) struct Refusals {
-    plugin: Arc<str>,
-    told: Mutex<HashSet<String>>,
+    told: Arc<Told>,
+    log: Arc<PluginLog>,
 }
 
 impl Refusals {
-    pub(crate) fn new(plugin: Arc<str>) -> Self {
-        Refusals { plugin, told: Mutex::default() }
+    pub(crate) fn new(told: Arc<Told>, log: Arc<PluginLog>) -> Self {
+        Refusals { told, log }
     }
 
-    /// Tells a use that was refused, once. `allow` is what would grant it, as it stands under `allow:`.
-    fn tell(&self, used: &str, allow: &str) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() >= TOLD || !told.insert(allow.to_owned()) {
-            return;
+    /// Tells a use that was refused, once. `answer` is what the guest gets, `allow` what would grant it, as it stands
+    /// under `allow:`.
+    fn tell(&self, used: &str, answer: &str, allow: &str) {
+        if self.told.is_new(allow) {
+            let plugin = self.log.plugin();
+            self.log.host(
+                Level::WARN,
+                format_args!(
+                    "{used} is not granted: the plugin was told {answer}. To grant it: \
+                     plugins: {{ {plugin}: {{ allow: {{ {allow} }} }} }}"
+                ),
+            );
         }
-        drop(told);
-        let plugin = &*self.plugin;
-        tracing::warn!(
-            target: "plugin",
-            plugin,
-            "{used} is not granted: the plugin was told access-denied. To grant it: \
-             plugins: {{ {plugin}: {{ allow: {{ {allow} }} }} }}"
-        );
     }
 
     /// Tells that a granted name leads where no plugin, or not this grant, may go; once a name.
     fn tell_prohibited(&self, host: &str, why: &str) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() >= TOLD || !told.insert(format!("{host}: {why}")) {
-            return;
+        if self.told.is_new(&format!("{host}: {why}")) {
+            self.log.host(Level::WARN, format_args!("an HTTP request to {host} was not sent: {why}"));
         }
-        drop(told);
-        let plugin = &*self.plugin;
-        tracing::warn!(target: "plugin", plugin, "an HTTP request to {host} was not sent: {why}");
+    }
+
+    /// What is of use only to who looks for it.
+    fn whisper(&self, what: std::fmt::Arguments<'_>) {
+        self.log.host(Level::DEBUG, what);
     }
 
     fn socket(&self, address: SocketAddr, using: SocketAddrUse) -> bool {
@@ -71,12 +92,14 @@ impl Refusals {
                 true
             }
             SocketAddrUse::TcpConnect => {
-                self.tell(&format!("a TCP connection to {address}"), &format!("tcp: [\"{address}\"]"));
+                let allow = format!("tcp: [\"{address}\"]");
+                self.tell(&format!("a TCP connection to {address}"), ACCESS_DENIED, &allow);
                 false
             }
             _ => {
-                let plugin = &*self.plugin;
-                tracing::debug!(target: "plugin", plugin, "{using:?} of {address} refused: plugins neither listen nor use UDP");
+                self.whisper(format_args!(
+                    "{using:?} of {address} refused: plugins neither listen nor use UDP"
+                ));
                 false
             }
         }
@@ -116,7 +139,8 @@ impl ip_name_lookup::Host for NameLookup<'_> {
     ) -> Result<Resource<ip_name_lookup::ResolveAddressStream>, SocketError> {
         self.table.get(&network)?;
         let name = crate::log::cut(&name, 255);
-        self.refusals.tell(&format!("looking up the name {name:?}"), &format!("tcp: [\"{name}:PORT\"]"));
+        let allow = format!("tcp: [\"{name}:PORT\"]");
+        self.refusals.tell(&format!("looking up the name {name:?}"), ACCESS_DENIED, &allow);
         Err(ErrorCode::AccessDenied.into())
     }
 }
@@ -196,8 +220,8 @@ impl WasiHttpHooks for Requests {
                 self.refusals.tell_prohibited(host, "such addresses are never given to plugins");
                 return Box::new(async { Err(wasmtime_wasi_http::Error::HttpRequestDenied) });
             }
-            self.refusals
-                .tell(&format!("an HTTP request to {host}:{port}"), &format!("http: [\"{host}:{port}\"]"));
+            let used = format!("an HTTP request to {host}:{port}");
+            self.refusals.tell(&used, REQUEST_DENIED, &format!("http: [\"{host}:{port}\"]"));
             return Box::new(async { Err(wasmtime_wasi_http::Error::HttpRequestDenied) });
         };
         let refusals = self.refusals.clone();
@@ -213,8 +237,7 @@ impl WasiHttpHooks for Requests {
 
     // The guest is told; whose fault it is cannot be known here, and it may come with every request.
     fn p2_error_from_hyper(&mut self, error: &hyper::Error) -> ErrorCodeOfHttp {
-        let plugin = &*self.refusals.plugin;
-        tracing::debug!(target: "plugin", plugin, "an HTTP exchange failed: {error}");
+        self.refusals.whisper(format_args!("an HTTP exchange failed: {error}"));
         if error.is_incomplete_message() || error.is_closed() {
             ErrorCodeOfHttp::ConnectionTerminated
         } else {
@@ -223,8 +246,7 @@ impl WasiHttpHooks for Requests {
     }
 
     fn p2_error_from_connect(&mut self, error: &std::io::Error) -> ErrorCodeOfHttp {
-        let plugin = &*self.refusals.plugin;
-        tracing::debug!(target: "plugin", plugin, "no connection: {error}");
+        self.refusals.whisper(format_args!("no connection: {error}"));
         match error.kind() {
             std::io::ErrorKind::TimedOut => ErrorCodeOfHttp::ConnectionTimeout,
             _ => ErrorCodeOfHttp::ConnectionRefused,
@@ -232,8 +254,7 @@ impl WasiHttpHooks for Requests {
     }
 
     fn p2_error_from_tls(&mut self, error: &std::io::Error) -> ErrorCodeOfHttp {
-        let plugin = &*self.refusals.plugin;
-        tracing::debug!(target: "plugin", plugin, "no TLS: {error}");
+        self.refusals.whisper(format_args!("no TLS: {error}"));
         ErrorCodeOfHttp::TlsProtocolError
     }
 }
@@ -246,11 +267,24 @@ mod tests {
 
     use wasmtime_wasi_http::{WasiBody, WasiHttpHooks};
 
-    use super::{Refusals, Requests};
+    use super::{Refusals, Requests, Told};
+    use crate::log::PluginLog;
+    use crate::node::NodeContext;
+
+    fn refusals() -> Refusals {
+        let node = NodeContext {
+            flow: "f".into(),
+            node: "process[0]".into(),
+            plugin: "p".into(),
+            worker: 0,
+            timeout: None,
+        };
+        Refusals::new(Arc::new(Told::default()), Arc::new(PluginLog::new(node, 1 << 20)))
+    }
 
     #[test]
     fn every_http_request_is_refused_and_told_with_its_host_and_port() {
-        let refusals = Arc::new(Refusals::new(Arc::from("p")));
+        let refusals = Arc::new(refusals());
         for (uri, allow) in [
             ("https://api.example/x", "http: [\"api.example:443\"]"),
             ("http://api.example/", "http: [\"api.example:80\"]"),
@@ -264,7 +298,7 @@ mod tests {
             );
             let answer = wasmtime_wasi::runtime::in_tokio(std::pin::Pin::from(answer));
             assert!(matches!(answer, Err(wasmtime_wasi_http::Error::HttpRequestDenied)));
-            assert!(refusals.told.lock().unwrap().contains(allow), "{uri}");
+            assert!(refusals.told.0.lock().unwrap().contains(allow), "{uri}");
         }
         // Where no grant would help none is told.
         let request =
@@ -274,14 +308,14 @@ mod tests {
             None,
             Box::new(async { Ok(()) }),
         ));
-        let told = refusals.told.lock().unwrap();
+        let told = refusals.told.0.lock().unwrap();
         assert!(told.iter().any(|line| line == "169.254.169.254: such addresses are never given to plugins"));
         assert!(!told.iter().any(|line| line.contains("http: [\"169")), "{told:?}");
     }
 
     #[test]
     fn only_the_implicit_bind_passes() {
-        let refusals = Refusals::new(Arc::from("p"));
+        let refusals = refusals();
         let any = "0.0.0.0:0".parse().unwrap();
         let some = "10.0.0.1:5432".parse().unwrap();
         assert!(refusals.socket(any, SocketAddrUse::TcpBind));
@@ -296,6 +330,6 @@ mod tests {
         ] {
             assert!(!refusals.socket(some, using), "{using:?}");
         }
-        assert_eq!(refusals.told.lock().unwrap().iter().collect::<Vec<_>>(), ["tcp: [\"10.0.0.1:5432\"]"]);
+        assert_eq!(refusals.told.0.lock().unwrap().iter().collect::<Vec<_>>(), ["tcp: [\"10.0.0.1:5432\"]"]);
     }
 }

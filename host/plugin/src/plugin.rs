@@ -15,7 +15,7 @@ use crate::facts::{BIND_TRACKER, Facts, Roles};
 use crate::grants::{GrantError, Grants};
 use crate::http::HttpClient;
 use crate::limits::Limits;
-use crate::network::Refusals;
+use crate::network::Told;
 use crate::state::HostState;
 use crate::ticker::Beat;
 
@@ -65,7 +65,7 @@ pub(crate) struct Loaded {
     pub(crate) config: String,
     pub(crate) limits: Limits,
     pub(crate) grants: Grants,
-    pub(crate) refusals: Arc<Refusals>,
+    pub(crate) told: Arc<Told>,
     /// What sends its HTTP requests; none where it may send none.
     pub(crate) http: Option<Arc<HttpClient>>,
     pub(crate) component: Component,

@@ -38,8 +38,9 @@ pub(crate) struct HostState {
 
 impl HostState {
     pub(crate) fn new(node: &NodeContext, plugin: &Loaded, beside: bool) -> Result<Self, GrantError> {
-        let Loaded { limits, grants, refusals, http, beat, .. } = plugin;
+        let Loaded { limits, grants, told, http, beat, .. } = plugin;
         let log = Arc::new(PluginLog::new(node.clone(), limits.log));
+        let refusals = Arc::new(Refusals::new(told.clone(), log.clone()));
         let mut builder = WasiCtxBuilder::new();
         builder
             .stdout(Captured::new(log.clone(), tracing::Level::INFO))
@@ -62,7 +63,7 @@ impl HostState {
             wasi: builder.build(),
             http: WasiHttpCtx::new(),
             requests: Requests { refusals: refusals.clone(), client: http.clone() },
-            refusals: refusals.clone(),
+            refusals,
         })
     }
 

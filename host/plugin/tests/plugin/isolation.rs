@@ -96,6 +96,13 @@ fn the_network_is_refused_and_told_once_with_what_would_grant_it() {
         "{messages:?}"
     );
     assert_eq!(about("looking up the name \"db.example\" is not granted"), 1, "{messages:?}");
+    let refused = events.iter().filter(|event| {
+        event["message"].as_str().is_some_and(|text| text.contains("the plugin was told access-denied"))
+    });
+    let refused: Vec<_> = refused.collect();
+    let named =
+        |event: &&Value| event["flow"].is_string() && event["node"].is_string() && event["worker"] == 3;
+    assert!(refused.len() == 2 && refused.iter().all(named), "where it was: {refused:#?}");
 }
 
 #[test]
