@@ -12,6 +12,7 @@ mod ask;
 mod checks;
 mod entry;
 pub mod expr;
+mod grammar;
 mod interpolate;
 mod issue;
 mod lower;
@@ -19,6 +20,7 @@ pub mod plan;
 mod reader;
 mod render;
 mod report;
+mod schema;
 mod spec;
 mod text;
 
@@ -30,6 +32,7 @@ pub use entry::{Entry, Raised};
 pub use issue::{Code, Domain, Issue, Severity, Stretch};
 pub use plan::Plan;
 pub use render::{HumanStyle, counts, to_json};
+pub use schema::schema;
 
 use interpolate::Secrets;
 use report::{Problem, Report};

@@ -8,6 +8,7 @@ mod hostile;
 mod lints;
 mod mutations;
 mod plans;
+mod schema;
 mod secrets;
 mod shapes;
 mod support;

@@ -128,3 +128,9 @@ fn report_faults(faults: Vec<Fault>, report: &mut Report) {
         }
     }
 }
+
+/// A snippet of YAML that stands in this program as JSON; `null` where it is no YAML.
+pub(crate) fn snippet_to_json(snippet: &str) -> serde_json::Value {
+    let root = build::build(snippet, &mut Vec::new()).ok().flatten();
+    root.map_or(serde_json::Value::Null, |root| to_json(&root, &mut |_, _| None, &mut Vec::new()))
+}

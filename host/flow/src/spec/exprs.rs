@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use super::cx::Cx;
-use super::fields::{Field, Fields};
+use super::fields::{Field, Fields, nearest};
 use super::values::{Text, name};
 use crate::expr::{Expr, ResultKind};
+use crate::grammar::{PLUGIN_REFERENCE, Value};
 use crate::interpolate::has_reference;
 use crate::issue::Code;
 use crate::reader::{Content, advice, rewrite, truncated};
@@ -43,18 +44,20 @@ pub(crate) enum Choice {
 pub(crate) fn choice(cx: &mut Cx<'_>, field: &Field<'_>, wants: Wants) -> Choice {
     if let Content::Mapping(entries) = &field.node.content
         && field.node.tag.is_none()
-        && entries.iter().any(|entry| entry.key.text == "plugin")
+        && entries.iter().any(|entry| nearest(&entry.key.text, &["plugin"]).is_some())
     {
-        let mut fields = Fields::new(entries, field.place());
-        let plugin = fields.take("plugin").and_then(|field| name(cx, &field));
+        let mut fields = Fields::new(entries, field.place(), &PLUGIN_REFERENCE);
+        let plugin = fields.need(cx, "plugin").and_then(|field| name(cx, &field));
         fields.finish(cx, "`{ plugin: NAME }`");
         return plugin.map_or(Choice::Invalid, Choice::Plugin);
     }
+    field.expect(|value| matches!(value, Value::Choice | Value::PluginChoice));
     Choice::Expr(expression(cx, field, wants))
 }
 
 /// An expression.
 pub(crate) fn expression(cx: &mut Cx<'_>, field: &Field<'_>, wants: Wants) -> ExprSpec {
+    field.expect(|value| matches!(value, Value::Expression | Value::Choice | Value::PluginChoice));
     let broken = ExprSpec { expr: None };
     let place = field.place();
     let Content::Scalar(scalar) = &field.node.content else {

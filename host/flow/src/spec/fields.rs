@@ -1,11 +1,13 @@
 //! A mapping of the language, key by key.
 //!
-//! What is taken is known: [`Fields::finish`] reports every key that nothing asked for, with the nearest that
-//! something did. So the list of a mapping's keys is its reading code and cannot fall behind it.
+//! What may be taken is what the table of the language (`grammar`) has for the mapping: [`Fields::finish`] reports every
+//! other key, with the nearest that there is. Reading code that asks for a key that the table lacks, or forgets one that
+//! it has, fails where assertions are checked.
 
 use std::sync::Arc;
 
 use super::cx::{Cx, child, item, key_place};
+use crate::grammar::{self, Mapping, Value};
 use crate::issue::Code;
 use crate::reader::{Content, Entry, Key, Node};
 use crate::report::{Place, Problem};
@@ -18,9 +20,16 @@ pub(crate) struct Field<'n> {
     pub(crate) key_span: Span,
     pub(crate) node: &'n Node,
     pub(crate) path: Arc<str>,
+    /// What the language has here.
+    pub(crate) value: &'static Value,
 }
 
 impl Field<'_> {
+    /// The reading code takes this field as something: the table of the language must say the same.
+    pub(crate) fn expect(&self, fits: impl FnOnce(&Value) -> bool) {
+        debug_assert!(fits(self.value), "`{}` is read otherwise than as {:?}", self.key, self.value);
+    }
+
     /// The place of the value, for what is wrong with it.
     pub(crate) fn place(&self) -> Place {
         Place { span: self.node.span, path: self.path.clone() }
@@ -41,26 +50,34 @@ impl Field<'_> {
 /// A mapping that is being read.
 pub(crate) struct Fields<'n> {
     entries: &'n [Entry],
-    taken: Vec<bool>,
-    known: Vec<&'static str>,
+    mapping: &'static Mapping,
+    /// The keys that were asked for.
+    asked: Vec<&'static str>,
     pub(crate) path: Arc<str>,
     /// Where the mapping itself is reported.
     pub(crate) place: Place,
 }
 
 impl<'n> Fields<'n> {
-    pub(crate) fn new(entries: &'n [Entry], place: Place) -> Fields<'n> {
+    pub(crate) fn new(entries: &'n [Entry], place: Place, mapping: &'static Mapping) -> Fields<'n> {
         let path = place.path.clone();
-        Fields { entries, taken: vec![false; entries.len()], known: Vec::new(), path, place }
+        Fields { entries, mapping, asked: Vec::new(), path, place }
     }
 
     /// The mapping of a field; none, with an issue, if it is something else. Nothing at all is an empty mapping.
     pub(crate) fn of(cx: &mut Cx<'_>, field: &Field<'n>) -> Option<Fields<'n>> {
         let place = field.key_place();
+        let mapping = match field.value {
+            Value::Mapping(mapping) => mapping,
+            _ => {
+                field.expect(|value| matches!(value, Value::Named { .. } | Value::Nothing));
+                &grammar::NONE
+            }
+        };
         match &field.node.content {
             _ if refuse_tag(cx, field) => None,
-            Content::Mapping(entries) => Some(Fields::new(entries, place)),
-            _ if field.node.is_null() => Some(Fields::new(&[], place)),
+            Content::Mapping(entries) => Some(Fields::new(entries, place, mapping)),
+            _ if field.node.is_null() => Some(Fields::new(&[], place, mapping)),
             _ => {
                 field.wrong_type(cx, "a mapping");
                 None
@@ -69,10 +86,12 @@ impl<'n> Fields<'n> {
     }
 
     pub(crate) fn take(&mut self, key: &'static str) -> Option<Field<'n>> {
-        self.known.push(key);
+        let known = self.mapping.key(key);
+        debug_assert!(known.is_some(), "the language has no `{key}` in `{}`", self.mapping.name);
+        let known = known?;
+        self.asked.push(key);
         let index = self.entries.iter().position(|entry| entry.key.text == key)?;
-        self.taken[index] = true;
-        Some(self.field(index))
+        Some(self.field(index, &known.value))
     }
 
     /// As [`Fields::take`]; reports a key that is not there.
@@ -88,28 +107,46 @@ impl<'n> Fields<'n> {
         field
     }
 
+    /// Whether the language has a key here.
+    pub(crate) fn knows(&self, key: &str) -> bool {
+        self.mapping.key(key).is_some()
+    }
+
+    /// Whether nothing is in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Whether a key is there, without taking it.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.entries.iter().any(|entry| entry.key.text == key)
     }
 
-    /// Every key with its value, for mappings whose keys are the user's.
-    pub(crate) fn all(&mut self) -> Vec<Field<'n>> {
-        self.taken.fill(true);
-        (0..self.entries.len()).map(|index| self.field(index)).collect()
-    }
-
-    fn field(&self, index: usize) -> Field<'n> {
-        let Entry { key, value } = &self.entries[index];
-        Field { key: &key.text, key_span: key.span, node: value, path: child(&self.path, &key.text) }
-    }
-
-    /// Reports every key that was not taken. `what` is the mapping in words, such as "`kafka.consumer`".
+    /// Reports every key that the mapping does not have. `what` is the mapping in words, such as "`kafka.consumer`".
     pub(crate) fn finish(self, cx: &mut Cx<'_>, what: &str) {
-        for (entry, _) in self.entries.iter().zip(&self.taken).filter(|(_, taken)| !**taken) {
-            unknown_key(cx, &self.path, &entry.key, what, &self.known);
+        debug_assert!(
+            self.mapping.names().iter().all(|name| self.asked.contains(name)),
+            "of `{}` only {:?} are read",
+            self.mapping.name,
+            self.asked
+        );
+        for entry in self.entries.iter().filter(|entry| self.mapping.key(&entry.key.text).is_none()) {
+            unknown_key(cx, &self.path, &entry.key, what, &self.mapping.names());
         }
     }
+
+    fn field(&self, index: usize, value: &'static Value) -> Field<'n> {
+        let Entry { key, value: node } = &self.entries[index];
+        Field { key: &key.text, key_span: key.span, node, path: child(&self.path, &key.text), value }
+    }
+}
+
+/// Every key with its value, for mappings whose keys are the user's; none, with an issue, if it is no mapping.
+pub(crate) fn named<'n>(cx: &mut Cx<'_>, field: &Field<'n>) -> Option<Vec<Field<'n>>> {
+    let fields = Fields::of(cx, field)?;
+    field.expect(|value| matches!(value, Value::Named { .. }));
+    let Value::Named { of, .. } = field.value else { return None };
+    Some((0..fields.entries.len()).map(|index| fields.field(index, of)).collect())
 }
 
 fn missing(path: &str, key: &str) -> String {
@@ -186,11 +223,17 @@ pub(crate) fn items<'n>(cx: &mut Cx<'_>, field: &Field<'n>, of: &str) -> Option<
         cx.push(&field.place(), Problem::error(Code::WrongType, message).maybe_hint(hint));
         return None;
     };
+    field.expect(|value| matches!(value, Value::List { .. } | Value::Process { .. } | Value::PassOrProcess));
+    let value = match field.value {
+        Value::List { of, .. } => of,
+        _ => &Value::Node,
+    };
     let items = nodes.iter().enumerate().map(|(index, node)| Field {
         key: field.key,
         key_span: node.span,
         node,
         path: item(&field.path, index),
+        value,
     });
     Some(items.collect())
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::cx::Cx;
-use super::fields::{Field, Fields, example, items};
+use super::fields::{Field, Fields, example, items, named};
 use super::values::{At, Text, Zero, boolean, count, millis, name, secret, text, word};
 use crate::Mode;
 use crate::issue::Code;
@@ -97,24 +97,20 @@ pub(crate) fn kafka(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<KafkaSpec> {
     if let Some(field) = fields.take("consumer") {
         consumers.extend(consumer(cx, &field, false));
     }
-    if let Some(mut named) = fields.take("consumers").and_then(|field| Fields::of(cx, &field)) {
-        for field in named.all() {
-            consumers.extend(consumer(cx, &field, true));
-        }
+    for field in fields.take("consumers").and_then(|field| named(cx, &field)).into_iter().flatten() {
+        consumers.extend(consumer(cx, &field, true));
     }
     let default = fields.take("producer").and_then(|field| producer(cx, &field));
     let mut producers = Vec::new();
-    if let Some(mut named) = fields.take("producers").and_then(|field| Fields::of(cx, &field)) {
-        for field in named.all() {
-            producers.extend(producer(cx, &field));
-        }
+    for field in fields.take("producers").and_then(|field| named(cx, &field)).into_iter().flatten() {
+        producers.extend(producer(cx, &field));
     }
     let place = fields.place.clone();
     fields.finish(cx, "`kafka`");
     Some(KafkaSpec { place, consumers, producer: default, producers })
 }
 
-fn consumer(cx: &mut Cx<'_>, field: &Field<'_>, named: bool) -> Option<ConsumerSpec> {
+fn consumer(cx: &mut Cx<'_>, field: &Field<'_>, is_named: bool) -> Option<ConsumerSpec> {
     let mut fields = Fields::of(cx, field)?;
     let place = fields.place.clone();
     let brokers = brokers(cx, &mut fields);
@@ -134,7 +130,7 @@ fn consumer(cx: &mut Cx<'_>, field: &Field<'_>, named: bool) -> Option<ConsumerS
     let delivery = fields.take("delivery").and_then(|field| word(cx, &field, &modes));
     let spec = ConsumerSpec {
         name: field.key.to_owned(),
-        named,
+        named: is_named,
         place,
         brokers,
         group_id,
@@ -367,11 +363,8 @@ fn login(
 }
 
 fn extra(cx: &mut Cx<'_>, fields: &mut Fields<'_>) -> Vec<ExtraSpec> {
-    let Some(mut fields) = fields.take("extra").and_then(|field| Fields::of(cx, &field)) else {
-        return Vec::new();
-    };
     let mut settings = Vec::new();
-    for field in fields.all() {
+    for field in fields.take("extra").and_then(|field| named(cx, &field)).into_iter().flatten() {
         if is_secret(field.key) {
             cx.masks.push(field.node.span);
         }

@@ -32,6 +32,7 @@ use std::sync::Arc;
 
 use fields::{Field, Fields};
 
+use crate::grammar;
 use crate::issue::Code;
 use crate::plan::RuntimePlan;
 use crate::reader::{Content, Node};
@@ -81,7 +82,7 @@ pub(crate) fn flow(cx: &mut Cx<'_>, root: &Node) -> Option<FlowSpec> {
         cx.push(&place, problem);
         return None;
     };
-    let mut fields = Fields::new(entries, place.clone());
+    let mut fields = Fields::new(entries, place.clone(), &grammar::FLOW);
     let name = fields.need(cx, "name").and_then(|field| values::name(cx, &field));
     let source = fields.take("source").and_then(|field| values::name(cx, &field));
     let kafka_field = fields.take("kafka");

@@ -52,9 +52,11 @@ pub(super) fn node(
         }
         _ => Kind::Unknown,
     };
-    let with_errors = !matches!(key, "collect_batch" | "for_each" | "broadcast" | "drain");
-    let errors =
-        if with_errors { fields.take("errors").and_then(|field| errors(cx, &field, false)) } else { None };
+    let errors = if fields.knows("errors") {
+        fields.take("errors").and_then(|field| errors(cx, &field, false))
+    } else {
+        None
+    };
     (kind, errors)
 }
 
@@ -65,7 +67,7 @@ fn later(cx: &mut Cx<'_>, field: &Field<'_>, key: &str, read: impl FnOnce(&mut C
 }
 
 fn nothing(cx: &mut Cx<'_>, field: &Field<'_>) {
-    if !field.node.is_null() && Fields::of(cx, field).is_some_and(|mut fields| !fields.all().is_empty()) {
+    if !field.node.is_null() && Fields::of(cx, field).is_some_and(|fields| !fields.is_empty()) {
         cx.error(&field.place(), Code::WrongType, format!("`{}` takes no value", field.key));
     }
 }

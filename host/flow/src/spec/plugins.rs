@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::cx::Cx;
-use super::fields::{Field, Fields, items};
+use super::fields::{Field, Fields, items, named};
 use super::hosts::allowed_host;
 use super::values::{Text, duration, name, size, text, word};
+use crate::grammar;
 use crate::interpolate::{has_reference, is_name};
 use crate::issue::Code;
 use crate::plan::{Allow, AllowedDir, PluginLimits, Secret};
@@ -39,8 +40,7 @@ pub(crate) struct ComponentSpec {
 }
 
 pub(crate) fn plugins(cx: &mut Cx<'_>, field: &Field<'_>) -> Vec<PluginSpec> {
-    let Some(mut fields) = Fields::of(cx, field) else { return Vec::new() };
-    fields.all().iter().filter_map(|field| plugin(cx, field)).collect()
+    named(cx, field).into_iter().flatten().filter_map(|field| plugin(cx, &field)).collect()
 }
 
 fn plugin(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<PluginSpec> {
@@ -96,6 +96,7 @@ fn empty_config() -> (Value, Value) {
 /// The configuration, resolved and as written.
 fn config(cx: &mut Cx<'_>, field: &Field<'_>) -> (Value, Value) {
     let mut faults = Vec::new();
+    field.expect(|value| matches!(value, grammar::Value::Any));
     let path = field.path.clone();
     let resolved = to_json(
         field.node,

@@ -13,6 +13,7 @@ use super::nodes;
 use super::switch::Switch;
 use super::values::{At, Text};
 use crate::ask::Role;
+use crate::grammar::{self, Mapping};
 use crate::issue::Code;
 use crate::plan::{FlushBounds, OnTrap, Timestamp};
 use crate::reader::{Content, Entry, Scalar};
@@ -92,25 +93,6 @@ pub(crate) struct IntoTopic {
     pub(crate) timestamp: Timestamp,
 }
 
-/// Every node key.
-pub(crate) const NODE_KEYS: [&str; 15] = [
-    "step",
-    "map",
-    "expand",
-    "batch_step",
-    "batch_expand",
-    "filter",
-    "collect_batch",
-    "for_each",
-    "explode",
-    "router",
-    "fork",
-    "broadcast",
-    "expand_routes",
-    "into_topic",
-    "into_sink",
-];
-
 /// The node key that may only be a bare word or have nothing beside it.
 const DRAIN: &str = "drain";
 
@@ -158,9 +140,10 @@ fn node(cx: &mut Cx<'_>, item: &Field<'_>) -> NodeSpec {
             }
         },
         Content::Mapping(entries) if item.node.tag.is_none() => match node_key(cx, item, entries) {
-            Some((key, entry)) => {
+            Some((mapping, entry)) => {
+                let key = mapping.keys[0].name;
                 let place = Place { span: entry.key.span, path: item.path.clone() };
-                let mut fields = Fields::new(entries, place.clone());
+                let mut fields = Fields::new(entries, place.clone(), mapping);
                 let field = fields.take(key).unwrap_or_else(|| item.clone());
                 let (kind, errors) = nodes::node(cx, key, &field, &mut fields);
                 fields.finish(cx, &format!("`{key}`"));
@@ -177,7 +160,7 @@ fn node(cx: &mut Cx<'_>, item: &Field<'_>) -> NodeSpec {
 }
 
 fn bare_word(cx: &mut Cx<'_>, place: &Place, word: &str) {
-    if NODE_KEYS.contains(&word) {
+    if grammar::node(word).is_some() {
         let message = format!("`{word}` needs a value");
         let problem = Problem::error(Code::NodeInvalid, message).hint(format!("write `{word}: …`"));
         cx.push(place, problem);
@@ -195,13 +178,13 @@ fn node_key<'n>(
     cx: &mut Cx<'_>,
     item: &Field<'n>,
     entries: &'n [Entry],
-) -> Option<(&'static str, &'n Entry)> {
-    let known = || NODE_KEYS.iter().chain([&DRAIN]).copied();
+) -> Option<(&'static Mapping, &'n Entry)> {
     let mut found =
-        entries.iter().filter_map(|entry| known().find(|key| *key == entry.key.text).map(|key| (key, entry)));
+        entries.iter().filter_map(|entry| grammar::node(&entry.key.text).map(|mapping| (mapping, entry)));
     let first = found.next();
     let second = found.next();
     if let (Some((first, _)), Some((second, entry))) = (first, second) {
+        let (first, second) = (first.keys[0].name, second.keys[0].name);
         let message = format!("one node has both `{first}` and `{second}`");
         let place = Place { span: entry.key.span, path: child(&item.path, second) };
         let problem = Problem::error(Code::NodeInvalid, message)
@@ -212,7 +195,7 @@ fn node_key<'n>(
     if first.is_some() {
         return first;
     }
-    let candidates: Vec<&str> = known().collect();
+    let candidates: Vec<&str> = grammar::NODES.iter().map(|node| node.keys[0].name).collect();
     let mistyped = entries.iter().find(|entry| nearest(&entry.key.text, &candidates).is_some());
     match mistyped.or(entries.first()) {
         Some(entry) => unknown_key(cx, &item.path, &entry.key, "a node", &candidates),

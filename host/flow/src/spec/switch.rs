@@ -2,7 +2,7 @@
 
 use super::cx::Cx;
 use super::exprs::{Choice, Wants, choice};
-use super::fields::{Field, Fields, items};
+use super::fields::{Field, Fields, items, named};
 use super::nodes::labelled;
 use super::process::{ProcessSpec, process};
 use crate::issue::Code;
@@ -141,8 +141,7 @@ fn when_branches(cx: &mut Cx<'_>, field: &Field<'_>) -> Vec<(Choice, Option<Proc
 
 /// Processes by label or type.
 pub(super) fn label_routes(cx: &mut Cx<'_>, field: &Field<'_>, what: &str) -> Vec<(String, ProcessSpec)> {
-    let Some(mut fields) = Fields::of(cx, field) else { return Vec::new() };
-    let all = fields.all();
+    let Some(all) = named(cx, field) else { return Vec::new() };
     if all.is_empty() {
         cx.error(&field.key_place(), Code::ValueInvalid, format!("`{what}` is empty"));
     }

@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use super::cx::Cx;
 use super::fields::{Field, nearest, one_of, refuse_tag};
+use crate::grammar::{LONGEST_MS, Value};
 use crate::interpolate::Interpolated;
 use crate::issue::Code;
 use crate::reader::{Content, Scalar};
 use crate::report::{Place, Problem};
 
-/// Longer times are mistakes, and would overflow clocks.
-const LONGEST: Duration = Duration::from_secs(10 * 366 * 24 * 60 * 60);
+const LONGEST: Duration = Duration::from_millis(LONGEST_MS);
 
 /// What is wrong with a time that is a bare number.
 const NO_UNIT: &str = "it has no unit";
@@ -62,6 +62,7 @@ fn text_by(
     field: &Field<'_>,
     resolve: fn(&mut Cx<'_>, &Place, &str) -> Interpolated,
 ) -> Option<Text> {
+    field.expect(|value| !matches!(value, Value::Mapping(_) | Value::List { .. } | Value::Named { .. }));
     if refuse_tag(cx, field) {
         return None;
     }
@@ -81,6 +82,7 @@ fn text_by(
 
 /// A text that must not be empty.
 pub(crate) fn name(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<Text> {
+    field.expect(|value| matches!(value, Value::Name | Value::PluginChoice));
     let text = text(cx, field)?;
     if text.value.trim().is_empty() {
         cx.error(&text.place, Code::ValueInvalid, format!("`{}` must not be empty", field.key));
@@ -116,6 +118,8 @@ fn parsed<T>(
 
 /// A whole number.
 pub(crate) fn whole(cx: &mut Cx<'_>, field: &Field<'_>, zero: Zero) -> Option<At<u64>> {
+    let floor = u64::from(zero == Zero::Refused);
+    field.expect(|value| matches!(value, Value::Whole { least, .. } if *least == floor));
     let wants = match zero {
         Zero::Allowed => "a whole number",
         Zero::Refused => "a whole number of at least 1",
@@ -140,6 +144,7 @@ pub(crate) fn millis(cx: &mut Cx<'_>, field: &Field<'_>, zero: Zero) -> Option<D
 
 /// A time with its unit.
 pub(crate) fn duration(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<Duration> {
+    field.expect(|value| matches!(value, Value::Duration));
     let at = parsed(cx, field, "a time above zero, such as `250ms` or `10s`", |text| {
         match humantime::parse_duration(text) {
             Ok(value) if value.is_zero() => Err(String::new()),
@@ -162,6 +167,7 @@ fn bounded(cx: &mut Cx<'_>, field: &Field<'_>, at: At<Duration>) -> Option<Durat
 
 /// A size in bytes.
 pub(crate) fn size(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<u64> {
+    field.expect(|value| matches!(value, Value::Size));
     let at =
         parsed(cx, field, "a size above zero, such as `64MiB`", |text| {
             match bytesize::ByteSize::from_str(text) {
@@ -174,6 +180,7 @@ pub(crate) fn size(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<u64> {
 
 /// `true` or `false`.
 pub(crate) fn boolean(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<At<bool>> {
+    field.expect(|value| matches!(value, Value::Boolean));
     parsed(cx, field, "`true` or `false`", |text| match text {
         "true" | "True" | "TRUE" => Ok(true),
         "false" | "False" | "FALSE" => Ok(false),
@@ -183,6 +190,9 @@ pub(crate) fn boolean(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<At<bool>> {
 
 /// One of a closed list of words.
 pub(crate) fn word<T: Copy>(cx: &mut Cx<'_>, field: &Field<'_>, words: &[(&str, T)]) -> Option<At<T>> {
+    field.expect(|value| {
+        matches!(value, Value::Words(known) if known.iter().eq(words.iter().map(|(word, _)| word)))
+    });
     let text = text(cx, field)?;
     if text.open {
         return None;
