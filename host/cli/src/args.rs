@@ -2,19 +2,21 @@
 //!
 //! A mistyped verb or flag is answered by clap with the nearest one that exists, status 2.
 
+mod settings;
+mod tools;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
+
+pub use settings::{ProcessArgs, RunOptions, SettingsArgs};
+pub use tools::{CompletionsArgs, Drawing, GraphArgs, InitArgs, ManArgs};
 
 use crate::admin::Address;
 use crate::show::why::PartitionName;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use loom_runtime::StartFrom;
 use loom_runtime::offsets::MoveTo;
-
-/// More workers than this are a typing mistake, not a machine.
-const MAX_WORKERS: i64 = 1024;
 
 /// More partitions than this are a typing mistake: each costs a queue.
 const MAX_PARTITIONS: i64 = 100_000;
@@ -43,6 +45,7 @@ Examples:
   loom-host run flow.yaml
   loom-host run flow.yaml -w 4
   loom-host run flow.yaml --admin 0.0.0.0:7878
+  loom-host run flow.yaml --overlay staging.yaml --shutdown-timeout 10s
   loom-host run flow.yaml --from beginning
   loom-host run flow.yaml --from 2026-03-01T12:00:00Z
   KAFKA_BROKERS=kafka:9092 LOOM_LOG=debug loom-host run flow.yaml";
@@ -103,6 +106,7 @@ Examples:
   loom-host check flow.yaml
   loom-host check flows/ other.yaml --deny-warnings
   loom-host check flow.yaml --require-env
+  loom-host check flow.yaml --overlay staging.yaml --plan
   loom-host check flow.yaml --no-plugins --format json | jq '.issues[].code'";
 
 const EXPLAIN_HELP: &str = "\
@@ -183,6 +187,21 @@ pub enum Verb {
     /// Say which record holds a partition's offset, and what would release it
     #[command(after_help = WHY_HELP)]
     Why(WhyArgs),
+    /// Draw a flow
+    #[command(after_help = tools::GRAPH_HELP)]
+    Graph(GraphArgs),
+    /// Make a folder with a first flow, and records to try it on
+    #[command(after_help = tools::INIT_HELP)]
+    Init(InitArgs),
+    /// Print the JSON Schema of flow files, for editors
+    #[command(after_help = tools::SCHEMA_HELP)]
+    Schema,
+    /// Print what completes the command in a shell
+    #[command(after_help = tools::COMPLETIONS_HELP)]
+    Completions(CompletionsArgs),
+    /// Print the manual, or write a page for each verb
+    #[command(after_help = tools::MAN_HELP)]
+    Man(ManArgs),
     /// Look at plugins
     #[command(after_help = PLUGIN_HELP, subcommand_required = true, arg_required_else_help = true)]
     #[command(disable_help_subcommand = true)]
@@ -204,31 +223,8 @@ pub struct RunArgs {
     /// The flow
     #[arg(value_name = "FLOW")]
     pub flow: PathBuf,
-    /// Where to read from, instead of where the group stands: `committed`, `beginning`, `end`, or a time (RFC 3339,
-    /// milliseconds since 1970, or how long ago: `2h`). Nothing below the committed offsets is committed
-    #[arg(long, value_name = "PLACE", value_parser = crate::from::from)]
-    pub from: Option<StartFrom>,
-    /// Take the group's partitions over from a host that runs, which then stops
-    #[arg(long)]
-    pub take_over: bool,
     #[command(flatten)]
-    pub process: ProcessArgs,
-    /// Where the admin server listens: an address with a port, a port alone, or `off` [default: 127.0.0.1:7878, or a free
-    /// port where that is taken]
-    #[arg(long, value_name = "ADDR|off", value_parser = Address::parse)]
-    pub admin: Option<Address>,
-}
-
-/// What both ways of running a flow take.
-#[derive(Args, Debug)]
-pub struct ProcessArgs {
-    /// Worker threads; each owns its share of the partitions
-    #[arg(short, long, value_name = "N", default_value_t = 1)]
-    #[arg(value_parser = clap::value_parser!(u16).range(1..=MAX_WORKERS))]
-    pub workers_per_process: u16,
-    /// Where compiled plugins are kept [default: loom-host in the user's cache folder]
-    #[arg(long, value_name = "DIR")]
-    pub cache_dir: Option<PathBuf>,
+    pub options: RunOptions,
 }
 
 #[derive(Args, Debug)]
@@ -247,10 +243,12 @@ pub struct DevArgs {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=MAX_PARTITIONS))]
     pub partitions: u32,
     /// How long to wait at the end of the input for records that are not resolved
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = settings::duration)]
     pub timeout: Duration,
     #[command(flatten)]
     pub process: ProcessArgs,
+    #[command(flatten)]
+    pub settings: SettingsArgs,
     /// Let the run be looked at, as `run` does: an address with a port, a port alone, or `off`
     #[arg(long, value_name = "ADDR|off", value_parser = Address::parse, default_value = "off")]
     pub admin: Address,
@@ -266,6 +264,8 @@ pub struct OffsetsArgs {
     /// The flow
     #[arg(value_name = "FLOW", required = true)]
     pub flow: Option<PathBuf>,
+    #[command(flatten)]
+    pub settings: SettingsArgs,
     /// How to print them
     #[arg(long, value_enum, default_value_t = Format::Human)]
     pub format: Format,
@@ -285,6 +285,8 @@ pub struct ResetArgs {
     /// The flow
     #[arg(value_name = "FLOW")]
     pub flow: PathBuf,
+    #[command(flatten)]
+    pub settings: SettingsArgs,
     /// Where to: `beginning`, `end`, an offset, a time, or how long ago
     #[arg(long, value_name = "PLACE", value_parser = crate::offsets::move_to, allow_hyphen_values = true)]
     pub to: MoveTo,
@@ -349,9 +351,15 @@ pub struct CheckArgs {
     /// Let warnings be status 1 too
     #[arg(long)]
     pub deny_warnings: bool,
+    /// Print the plan, as YAML: every name resolved, every default filled in, secrets out. Problems go to standard error
+    #[arg(long, conflicts_with = "format")]
+    pub plan: bool,
     /// How to print the problems
     #[arg(long, value_enum, default_value_t = Format::Human)]
     pub format: Format,
+    // So that one command line serves both; what concerns the process alone is read for its form.
+    #[command(flatten, next_help_heading = "Options of `run`")]
+    pub options: RunOptions,
 }
 
 #[derive(Args, Debug)]
@@ -380,18 +388,14 @@ pub enum Format {
     Json,
 }
 
-/// A length of time as the flow language writes it.
-fn duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text).map_err(|error| format!("{error}; write for example 500ms, 30s or 2m"))
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use clap::{CommandFactory, Parser};
 
-    use super::{Cli, Verb, duration};
+    use super::settings::duration;
+    use super::{Cli, Verb};
 
     #[test]
     fn the_definition_is_consistent() {
@@ -424,6 +428,22 @@ mod tests {
             let words = words.split(['|', '>']).next().unwrap_or_default().split_whitespace();
             let parsed = Cli::try_parse_from(std::iter::once("loom-host").chain(words));
             assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
+        }
+    }
+
+    #[test]
+    fn every_variable_is_in_the_documentation() {
+        fn variables(command: &clap::Command, out: &mut Vec<String>) {
+            let named = command.get_arguments().filter_map(|argument| argument.get_env());
+            out.extend(named.map(|name| name.to_string_lossy().into_owned()));
+            command.get_subcommands().for_each(|inner| variables(inner, out));
+        }
+        let mut all = Vec::new();
+        variables(&Cli::command(), &mut all);
+        assert!(all.len() > 5, "{all:?}");
+        let page = include_str!("../../../docs/operations.md");
+        for name in all {
+            assert!(page.contains(&format!("| `{name}` |")), "{name} has no row in the table of settings");
         }
     }
 

@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use loom_flow::{CompileOptions, Compiled, Issue, Mode, Severity, compile};
+use loom_flow::{CompileOptions, Compiled, Issue, Mode, Severity, SourceFile};
 
-use crate::answers::{ClientKeys, PluginFiles, ProcessEnvironment};
 use crate::args::{CheckArgs, Format};
-use crate::flow_file;
+use crate::flow_file::{self, Layers};
 use crate::report;
 use crate::status::Status;
 use crate::terminal;
@@ -37,6 +36,10 @@ pub fn check(args: &CheckArgs) -> Status {
     let errors = issues.iter().filter(|issue| issue.severity == Severity::Error).count();
     let denied = args.deny_warnings && errors == 0 && !issues.is_empty();
     let text = match args.format {
+        _ if args.plan => {
+            terminal::print_error(&beside(&checked, errors, issues.len() - errors, denied));
+            plans(&checked)
+        }
         Format::Human => human(&checked, errors, issues.len() - errors, denied),
         Format::Json => report::json(&issues),
     };
@@ -44,11 +47,21 @@ pub fn check(args: &CheckArgs) -> Status {
         terminal::print_error(&format!("error: cannot write to standard output: {error}\n"));
         return Status::Failed;
     }
-    if errors > 0 || denied { Status::Flow } else { Status::Done }
+    let open = args.plan && without_plan(&checked).count() > 0;
+    if open {
+        let names: Vec<&str> = without_plan(&checked).collect();
+        let why = "what it is depends on a variable that is not set";
+        terminal::print_error(&format!("no plan of {}: {why}\n", names.join(", ")));
+    }
+    if errors > 0 || denied || open { Status::Flow } else { Status::Done }
 }
 
 /// Checks what is named, in its order, and each file once.
 fn all(args: &CheckArgs) -> Vec<Checked> {
+    let over = match flow_file::overlays(&args.options.settings) {
+        Ok(over) => over,
+        Err(issue) => return vec![Checked::Unreadable(issue)],
+    };
     let mut seen = BTreeSet::new();
     let mut checked = Vec::new();
     for path in &args.flows {
@@ -62,14 +75,14 @@ fn all(args: &CheckArgs) -> Vec<Checked> {
         };
         for file in files {
             if seen.insert(file.canonicalize().unwrap_or_else(|_| file.clone())) {
-                checked.push(one(args, &file, in_folder));
+                checked.push(one(args, &file, &over, in_folder));
             }
         }
     }
     checked
 }
 
-fn one(args: &CheckArgs, file: &Path, in_folder: bool) -> Checked {
+fn one(args: &CheckArgs, file: &Path, over: &[SourceFile], in_folder: bool) -> Checked {
     let source = match flow_file::read(file) {
         Ok(source) => source,
         Err(issue) => return Checked::Unreadable(issue),
@@ -79,8 +92,9 @@ fn one(args: &CheckArgs, file: &Path, in_folder: bool) -> Checked {
     }
     let options =
         CompileOptions { mode: Mode::Check, require_env: args.require_env, plugins: !args.no_plugins };
-    let compiled = compile(&source, &ProcessEnvironment, &PluginFiles, &ClientKeys, options);
-    Checked::Flow(source.name, Box::new(compiled))
+    let layers = Layers { flow: source, over: over.to_vec() };
+    let compiled = layers.compile(options);
+    Checked::Flow(layers.flow.name, Box::new(compiled))
 }
 
 /// The files one after the other, and a sum where there are several.
@@ -109,4 +123,29 @@ fn human(checked: &[Checked], errors: usize, warnings: usize, denied: bool) -> S
         text.push_str("warnings are refused here (--deny-warnings)\n");
     }
     text
+}
+
+/// Flows whose plan is open though nothing is wrong with them.
+fn without_plan(checked: &[Checked]) -> impl Iterator<Item = &str> {
+    checked.iter().filter_map(|one| match one {
+        Checked::Flow(name, compiled) if compiled.plan.is_none() && compiled.errors() == 0 => Some(&**name),
+        _ => None,
+    })
+}
+
+/// The plans of the flows that have one: YAML documents.
+fn plans(checked: &[Checked]) -> String {
+    let plans: Vec<String> = checked
+        .iter()
+        .filter_map(|one| match one {
+            Checked::Flow(_, compiled) => compiled.plan_text(),
+            Checked::Unreadable(_) | Checked::LeftOut(_) => None,
+        })
+        .collect();
+    plans.join("---\n")
+}
+
+/// What is wrong, where the plan has standard output; nothing if nothing is.
+fn beside(checked: &[Checked], errors: usize, warnings: usize, denied: bool) -> String {
+    if errors + warnings == 0 { String::new() } else { human(checked, errors, warnings, denied) }
 }

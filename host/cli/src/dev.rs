@@ -43,7 +43,7 @@ pub fn dev(args: &DevArgs) -> Status {
 }
 
 fn try_dev(args: &DevArgs) -> Result<Status, Refusal> {
-    let mut plan = start::plan(&args.flow, Mode::Dev)?;
+    let mut plan = start::plan(&args.flow, &args.settings, Mode::Dev)?;
     // No group has been here before, and all of the input is meant.
     plan.consumer.auto_offset_reset = OffsetReset::Earliest;
     let stop = Stop::new();

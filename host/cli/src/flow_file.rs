@@ -1,24 +1,63 @@
-//! Reading the flow file. What the compiler cannot say, because there is no text to point into, is said here: no such
-//! file, a folder, no right to read, too large.
+//! Reading the flow file and its overlays. What the compiler cannot say, because there is no text to point into, is said
+//! here: no such file, a folder, no right to read, too large.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use loom_flow::{Code, Issue, Severity, SourceFile, Stretch};
+use loom_flow::{Code, CompileOptions, Compiled, Issue, Severity, SourceFile, Stretch, compile_with};
+
+use crate::answers::{ClientKeys, PluginFiles, ProcessEnvironment};
+use crate::args::SettingsArgs;
 
 /// No flow is larger; it bounds what an endless file can take.
 const MAX_BYTES: u64 = 16 << 20;
+
+/// A flow with what is laid over it, in this order: overlays, variables and flags.
+pub struct Layers {
+    pub flow: SourceFile,
+    pub over: Vec<SourceFile>,
+}
+
+impl Layers {
+    /// Compiles them, as this process answers what the compiler asks.
+    pub fn compile(&self, options: CompileOptions) -> Compiled {
+        compile_with(&self.flow, &self.over, &ProcessEnvironment, &PluginFiles, &ClientKeys, options)
+    }
+}
+
+/// Reads a flow and its overlays.
+///
+/// # Errors
+/// An issue for the whole of the first file that cannot be read.
+pub fn layers(path: &Path, settings: &SettingsArgs) -> Result<Layers, Box<Issue>> {
+    Ok(Layers { flow: read(path)?, over: overlays(settings)? })
+}
+
+/// Reads what is laid over a flow: overlays, and what flags and variables say.
+///
+/// # Errors
+/// An issue for the whole of the first file that cannot be read.
+pub fn overlays(settings: &SettingsArgs) -> Result<Vec<SourceFile>, Box<Issue>> {
+    let read = settings.overlays.iter().map(|overlay| read_as("the overlay", overlay));
+    let mut over = read.collect::<Result<Vec<_>, _>>()?;
+    over.extend(settings.layers());
+    Ok(over)
+}
 
 /// Reads a flow. Relative paths in it are beside the file.
 ///
 /// # Errors
 /// An issue for the whole file.
 pub fn read(path: &Path) -> Result<SourceFile, Box<Issue>> {
+    read_as("the flow", path)
+}
+
+fn read_as(what: &str, path: &Path) -> Result<SourceFile, Box<Issue>> {
     let name = path.display().to_string();
     let bytes = read_bytes(path)
-        .map_err(|(message, hint)| issue(&name, format!("cannot read the flow {name}: {message}"), hint))?;
+        .map_err(|(message, hint)| issue(&name, format!("cannot read {what} {name}: {message}"), hint))?;
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
     Ok(SourceFile { name, bytes, dir })
 }

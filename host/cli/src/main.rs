@@ -7,11 +7,14 @@ mod admin;
 mod answers;
 mod args;
 mod check;
+mod describe;
 mod dev;
 mod explain;
 mod flow_file;
 mod from;
+mod graph;
 mod hidden;
+mod init;
 mod inspect;
 mod logs;
 mod offsets;
@@ -44,6 +47,11 @@ fn main() -> ExitCode {
         Verb::Offsets(args) => offsets::offsets(&args),
         Verb::Status(args) => show::status::status(&args),
         Verb::Why(args) => show::why::why(&args),
+        Verb::Graph(args) => graph::graph(&args),
+        Verb::Init(args) => init::init(&args),
+        Verb::Schema => describe::schema(),
+        Verb::Completions(args) => describe::completions(args.shell),
+        Verb::Man(args) => describe::man(args.dir.as_deref()),
         Verb::Plugin { verb: PluginVerb::Inspect(args) } => inspect::inspect(&args),
     }
     .into()

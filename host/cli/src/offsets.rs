@@ -12,7 +12,7 @@ use loom_runtime::{AssemblyError, StartFrom, Stop, consumer_settings};
 use loom_types::CommitOffset;
 use serde_json::{Value, json};
 
-use crate::args::{Format, OffsetsArgs, OffsetsVerb, ResetArgs};
+use crate::args::{Format, OffsetsArgs, OffsetsVerb, ResetArgs, SettingsArgs};
 use crate::from::from;
 use crate::show::print;
 use crate::show::table::{Side, known, number, table};
@@ -31,8 +31,8 @@ pub fn offsets(args: &OffsetsArgs) -> Status {
 }
 
 /// The flow, and a client for its consumer.
-fn opened(flow: &Path) -> Result<(Plan, KafkaBroker, Stop), Refusal> {
-    let plan = start::plan_quietly(flow, Mode::Run)?;
+fn opened(flow: &Path, settings: &SettingsArgs) -> Result<(Plan, KafkaBroker, Stop), Refusal> {
+    let plan = start::plan_quietly(flow, settings, Mode::Run)?;
     let stop = Stop::new();
     // Nothing is under way that a signal would have to wait for.
     Signals::listen(Status::Signal).map_err(start::no_signals)?;
@@ -43,7 +43,7 @@ fn opened(flow: &Path) -> Result<(Plan, KafkaBroker, Stop), Refusal> {
 fn shown(args: &OffsetsArgs) -> Result<Status, Refusal> {
     // The arguments are read so that one of both is there.
     let flow = args.flow.as_deref().unwrap_or(Path::new(""));
-    let (plan, broker, stop) = opened(flow)?;
+    let (plan, broker, stop) = opened(flow, &args.settings)?;
     let found = offsets::read(&plan, &broker, &stop).map_err(Refusal::Assembly)?;
     Ok(print(&match args.format {
         Format::Human => human(&found),
@@ -126,7 +126,7 @@ fn json_of(plan: &Plan, found: &[GroupOffset]) -> Value {
 }
 
 fn reset(args: &ResetArgs) -> Result<Status, Refusal> {
-    let (plan, broker, stop) = opened(&args.flow)?;
+    let (plan, broker, stop) = opened(&args.flow, &args.settings)?;
     let usage = |message: String| Refusal::Other(Status::Usage, message);
     if let Some(topic) = &args.topic
         && !plan.consumer.topics.iter().any(|known| **known == **topic)

@@ -24,6 +24,11 @@ pub fn plain(issue: &Issue, colour: bool) -> String {
     format!("{}{hint}", error_line(Some(issue.code.as_str()), &issue.message, colour))
 }
 
+/// Shows issues on standard error, for a command whose answer is on standard output.
+pub fn beside(compiled: &Compiled) {
+    terminal::print_error(&compiled.render(style(terminal::stderr_takes_colour())));
+}
+
 /// Tells the issues of a flow that is about to run, or will not.
 pub fn issues(compiled: &Compiled) {
     if compiled.issues.is_empty() {

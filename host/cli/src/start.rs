@@ -4,14 +4,13 @@
 use std::io;
 use std::path::Path;
 
-use loom_flow::{CompileOptions, Mode, Plan, compile};
+use loom_flow::{CompileOptions, Mode, Plan};
 use loom_kafka::KafkaError;
 use loom_plugin::{CacheDir, HostError, HostOptions, PluginHost};
 use loom_runtime::{Assembled, AssemblyError, Board, Outcome, Stop};
 
 use crate::admin::{Address, Admin};
-use crate::answers::{ClientKeys, PluginFiles, ProcessEnvironment};
-use crate::args::ProcessArgs;
+use crate::args::{ProcessArgs, SettingsArgs};
 use crate::report;
 use crate::signals::Signals;
 use crate::status::Status;
@@ -48,28 +47,28 @@ impl Refusal {
 ///
 /// # Errors
 /// It has errors.
-pub fn plan(path: &Path, mode: Mode) -> Result<Plan, Refusal> {
-    compiled(path, mode, true)
+pub fn plan(path: &Path, settings: &SettingsArgs, mode: Mode) -> Result<Plan, Refusal> {
+    compiled(path, settings, mode, true)
 }
 
 /// Compiles a flow that is asked about, not run: nobody wants its warnings now.
 ///
 /// # Errors
 /// It has errors; they are told.
-pub fn plan_quietly(path: &Path, mode: Mode) -> Result<Plan, Refusal> {
-    compiled(path, mode, false)
+pub fn plan_quietly(path: &Path, settings: &SettingsArgs, mode: Mode) -> Result<Plan, Refusal> {
+    compiled(path, settings, mode, false)
 }
 
-fn compiled(path: &Path, mode: Mode, warns: bool) -> Result<Plan, Refusal> {
-    let source = match flow_file::read(path) {
-        Ok(source) => source,
+fn compiled(path: &Path, settings: &SettingsArgs, mode: Mode, warns: bool) -> Result<Plan, Refusal> {
+    let layers = match flow_file::layers(path, settings) {
+        Ok(layers) => layers,
         Err(issue) => {
             report::unreadable(&issue);
             return Err(Refusal::Flow(Status::Flow));
         }
     };
     let options = CompileOptions { mode, require_env: true, plugins: true };
-    let mut compiled = compile(&source, &ProcessEnvironment, &PluginFiles, &ClientKeys, options);
+    let mut compiled = layers.compile(options);
     if warns || compiled.plan.is_none() {
         report::issues(&compiled);
     }

@@ -13,9 +13,11 @@ mod checks;
 mod entry;
 pub mod expr;
 mod grammar;
+mod graph;
 mod interpolate;
 mod issue;
 mod lower;
+mod outline;
 pub mod plan;
 mod reader;
 mod render;
@@ -29,24 +31,27 @@ use std::path::PathBuf;
 
 pub use ask::{ClientKind, ComponentFacts, Components, Environment, KafkaKeys, KeyRefusal, Role};
 pub use entry::{Entry, Raised};
+pub use graph::GraphFormat;
 pub use issue::{Code, Domain, Issue, Severity, Stretch};
 pub use plan::Plan;
 pub use render::{HumanStyle, counts, to_json};
 pub use schema::schema;
 
 use interpolate::Secrets;
+use reader::Part;
 use report::{Problem, Report};
 use spec::Cx;
 use text::{Span, Text};
 
-/// A flow file, read.
+/// A flow file or an overlay, read.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
     /// Its name as the user gave it; issues carry it.
     pub name: String,
     /// Its bytes.
     pub bytes: Vec<u8>,
-    /// The folder that relative paths in the flow are beside.
+    /// The folder that relative paths in the flow are beside. Of an overlay it is not used: what it says is said in the
+    /// flow.
     pub dir: PathBuf,
 }
 
@@ -79,9 +84,8 @@ pub struct Compiled {
     pub plan: Option<Plan>,
     /// Every problem, in the order of the file.
     pub issues: Vec<Issue>,
-    /// The file's text for excerpts, secrets masked.
-    excerpt: String,
-    file: String,
+    /// The files' names and their texts for excerpts, secrets masked.
+    excerpts: Vec<(String, String)>,
     secrets: Secrets,
 }
 
@@ -110,7 +114,19 @@ impl Compiled {
     /// The issues for people, each with its excerpt; empty if there is none.
     #[must_use]
     pub fn render(&self, style: HumanStyle) -> String {
-        render::human(&self.issues, &self.file, &self.excerpt, style)
+        render::human(&self.issues, &self.excerpts, style)
+    }
+
+    /// The plan's text form, secrets out: YAML with every name resolved and every default filled in. None if there is no plan.
+    #[must_use]
+    pub fn plan_text(&self) -> Option<String> {
+        Some(plan::text::text(self.plan.as_ref()?, &|text| self.redact(text)))
+    }
+
+    /// The flow drawn, secrets out. None if there is no plan.
+    #[must_use]
+    pub fn graph(&self, format: GraphFormat) -> Option<String> {
+        Some(graph::draw(self.plan.as_ref()?, format, &|text| self.redact(text)))
     }
 
     /// A text of somebody else's (a client's error, a log line) without secrets: what came from files, what came from
@@ -140,16 +156,40 @@ pub fn compile(
     keys: &dyn KafkaKeys,
     options: CompileOptions,
 ) -> Compiled {
-    let (text, not_text) = Text::decode(&source.bytes);
-    let mut report = Report::new(&source.name, text);
-    if let Some(bad) = not_text {
-        let problem = Problem::error(Code::FileInvalid, bad.message).maybe_hint(bad.hint);
-        report.push_at(Span { start: bad.at, end: bad.at }, "", problem);
-        return unread(report, &source.name);
+    compile_with(source, &[], env, components, keys, options)
+}
+
+/// Compiles a flow with overlays over it, the later over the earlier: mappings merge by key, `null` deletes, and all else
+/// is replaced. An issue is in the file that says what is wrong. Never panics, whatever the bytes are.
+#[must_use]
+pub fn compile_with(
+    source: &SourceFile,
+    overlays: &[SourceFile],
+    env: &dyn Environment,
+    components: &dyn Components,
+    keys: &dyn KafkaKeys,
+    options: CompileOptions,
+) -> Compiled {
+    let (files, not_text): (Vec<_>, Vec<_>) = std::iter::once(source)
+        .chain(overlays)
+        .map(|file| {
+            let (text, not_text) = Text::decode(&file.bytes);
+            ((file.name.clone(), text), not_text)
+        })
+        .unzip();
+    let mut report = Report::new(files);
+    let mut root = None;
+    for (file, bad) in (0..).zip(not_text) {
+        if let Some(bad) = bad {
+            let problem = Problem::error(Code::FileInvalid, bad.message).maybe_hint(bad.hint);
+            report.push_at(Span::at(file, bad.at), "", problem);
+        } else if file == 0 {
+            root = reader::read(&mut report, file, Part::Flow);
+        } else if let Some(over) = reader::read(&mut report, file, Part::Overlay) {
+            root = root.map(|root| reader::overlay(root, over, &mut report));
+        }
     }
-    let Some(root) = reader::read(&mut report) else {
-        return unread(report, &source.name);
-    };
+    let Some(root) = root else { return unread(report) };
     let mut cx = Cx {
         report: &mut report,
         env,
@@ -166,16 +206,21 @@ pub fn compile(
         checks::check(flow, &mut report, &outside, components, keys, options);
     }
     let plan = flow.filter(|_| !report.has_errors()).and_then(|flow| lower::lower(&flow, expression_env));
-    finish(report, &source.name, plan, secrets, &masks)
+    finish(report, plan, secrets, masks)
 }
 
-/// The outcome for a file that has no tree, where no secret is known for one.
-fn unread(report: Report, file: &str) -> Compiled {
-    let masks = report.text().likely_secrets();
-    finish(report, file, None, Secrets::default(), &masks)
+/// The outcome for a flow that has no tree, where no secret is known for one.
+fn unread(report: Report) -> Compiled {
+    let texts = (0..).zip(report.files());
+    let masks = texts.flat_map(|(file, (_, text))| text.likely_secrets(file)).collect();
+    finish(report, None, Secrets::default(), masks)
 }
 
-fn finish(report: Report, file: &str, plan: Option<Plan>, secrets: Secrets, masks: &[Span]) -> Compiled {
-    let excerpt = report.text().masked(masks);
-    Compiled { plan, issues: report.finish(), excerpt, file: file.to_owned(), secrets }
+fn finish(report: Report, plan: Option<Plan>, secrets: Secrets, masks: Vec<Span>) -> Compiled {
+    let masked = (0..).zip(report.files()).map(|(file, (name, text))| {
+        let here: Vec<Span> = masks.iter().copied().filter(|span| span.file == file).collect();
+        (name.clone(), text.masked(&here))
+    });
+    let excerpts = masked.collect();
+    Compiled { plan, issues: report.finish(), excerpts, secrets }
 }

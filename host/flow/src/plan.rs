@@ -4,6 +4,8 @@
 //! Every name is resolved: a node names its plugin, output and error routes by index. Secrets are wrapped in
 //! [`Secret`], which prints as `***`.
 
+pub(crate) mod text;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -306,6 +308,12 @@ pub struct ProcessPlan {
 }
 
 impl ProcessPlan {
+    /// Whether rows come through its end and are completed there, since nothing says where they go.
+    #[must_use]
+    pub fn drains(&self) -> bool {
+        self.nodes.last().is_none_or(|last| !last.kind.is_terminal())
+    }
+
     /// Visits every node, and every node of the processes nested in it, wherever a node can stand.
     pub fn visit(&self, each: &mut dyn FnMut(&NodePlan)) {
         for node in &self.nodes {
@@ -400,6 +408,21 @@ pub enum NodeKind {
     },
     /// Terminal: completes and discards.
     Drain,
+}
+
+impl NodeKind {
+    /// Whether rows end here.
+    #[must_use]
+    pub fn is_terminal(&self) -> bool {
+        match self {
+            NodeKind::Step { .. } | NodeKind::Map(_) | NodeKind::Filter(_) => false,
+            NodeKind::Fork(_)
+            | NodeKind::Broadcast(_)
+            | NodeKind::IntoTopic { .. }
+            | NodeKind::IntoSink { .. }
+            | NodeKind::Drain => true,
+        }
+    }
 }
 
 /// What a trap in a batch leads to.

@@ -119,7 +119,9 @@ impl Diagnostic for Shown<'_> {
 }
 
 /// All issues for people, each with its excerpt, and a line that counts them; nothing if there is none.
-pub(crate) fn human(issues: &[Issue], file: &str, text: &str, style: HumanStyle) -> String {
+///
+/// `files` are the texts that issues are in, by name; the first is the flow's.
+pub(crate) fn human(issues: &[Issue], files: &[(String, String)], style: HumanStyle) -> String {
     if issues.is_empty() {
         return String::new();
     }
@@ -130,11 +132,14 @@ pub(crate) fn human(issues: &[Issue], file: &str, text: &str, style: HumanStyle)
     let handler = GraphicalReportHandler::new_themed(GraphicalTheme { characters, styles })
         .with_width(style.width)
         .with_context_lines(1);
-    let source = Excerpts::new(file, text);
+    let sources: Vec<Excerpts<'_>> = files.iter().map(|(name, text)| Excerpts::new(name, text)).collect();
+    let empty = Excerpts::new("", "");
+    let file = files.first().map_or("", |(name, _)| name);
     let mut out = String::new();
     for issue in issues {
         let mut block = String::new();
-        let shown = Shown { issue, source: &source };
+        let source = sources.iter().find(|source| source.file == issue.file).unwrap_or(&empty);
+        let shown = Shown { issue, source };
         if handler.render_report(&mut block, &shown).is_err() {
             // An excerpt is a help; the issue itself must not be lost with it.
             block = format!("{issue}\n");

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::issue::{Code, Issue, Severity};
-use crate::text::{Span, Text};
+use crate::text::{FileId, Span, Text};
 
 /// More issues than this are counted and not kept.
 const MAX_ISSUES: usize = 1000;
@@ -54,24 +54,30 @@ impl Problem {
     }
 }
 
-/// All problems of one file.
+/// All problems of one flow: of its file, and of the overlays that change it.
 pub(crate) struct Report {
-    file: String,
-    text: Text,
-    issues: Vec<Issue>,
+    /// By [`FileId`]; there is at least the flow's.
+    files: Vec<(String, Text)>,
+    /// With the file that each is in.
+    issues: Vec<(FileId, Issue)>,
     has_errors: bool,
     /// How many were not kept.
     left_out: usize,
 }
 
 impl Report {
-    pub(crate) fn new(file: &str, text: Text) -> Report {
-        Report { file: file.to_owned(), text, issues: Vec::new(), has_errors: false, left_out: 0 }
+    pub(crate) fn new(files: Vec<(String, Text)>) -> Report {
+        Report { files, issues: Vec::new(), has_errors: false, left_out: 0 }
     }
 
-    /// The file's text as it was written.
-    pub(crate) fn text(&self) -> &Text {
-        &self.text
+    /// The text, as it was written, of the file that a span is in.
+    pub(crate) fn text(&self, span: Span) -> &Text {
+        &self.files[usize::from(span.file)].1
+    }
+
+    /// The files with their texts.
+    pub(crate) fn files(&self) -> &[(String, Text)] {
+        &self.files
     }
 
     pub(crate) fn push(&mut self, place: &Place, problem: Problem) {
@@ -85,40 +91,55 @@ impl Report {
             return;
         }
         self.has_errors |= problem.severity == Severity::Error;
-        self.issues.push(Issue {
-            severity: problem.severity,
-            code: problem.code,
-            message: problem.message,
-            file: self.file.clone(),
-            at: self.text.stretch(span),
-            related: problem.related.map(|(span, label)| (self.text.stretch(span), label)),
-            path: path.to_owned(),
-            hint: problem.hint,
+        let Problem { severity, code, message, mut hint, related } = problem;
+        let (file, text) = &self.files[usize::from(span.file)];
+        let related = related.and_then(|(other, label)| {
+            let at = self.text(other).stretch(other);
+            if other.file == span.file {
+                return Some((at, label));
+            }
+            // An excerpt shows one file; what is in another is said in words.
+            let said =
+                format!("{label}: {}:{}:{}", self.files[usize::from(other.file)].0, at.line, at.column);
+            hint = Some(hint.take().map_or_else(|| said.clone(), |hint| format!("{hint} ({said})")));
+            None
         });
+        let issue = Issue {
+            severity,
+            code,
+            message,
+            file: file.clone(),
+            at: text.stretch(span),
+            related,
+            path: path.to_owned(),
+            hint,
+        };
+        self.issues.push((span.file, issue));
     }
 
     pub(crate) fn has_errors(&self) -> bool {
         self.has_errors
     }
 
-    /// The issues in the order of the file.
+    /// The issues in the order of the files, and in each in its order.
     pub(crate) fn finish(mut self) -> Vec<Issue> {
         if self.left_out > 0 {
-            let end = self.text.pos(self.text.as_str().len());
+            let (file, text) = &self.files[0];
+            let end = text.pos(text.as_str().len());
             let message = format!("{} more problems are not shown", self.left_out);
-            let at = self.text.stretch(Span { start: end, end });
-            self.issues.push(Issue {
+            let issue = Issue {
                 severity: if self.has_errors { Severity::Error } else { Severity::Warning },
                 code: Code::FileInvalid,
                 message,
-                file: self.file.clone(),
-                at,
+                file: file.clone(),
+                at: text.stretch(Span::at(0, end)),
                 related: None,
                 path: String::new(),
                 hint: None,
-            });
+            };
+            self.issues.push((0, issue));
         }
-        self.issues.sort_by_key(|issue| issue.at.offset);
-        self.issues
+        self.issues.sort_by_key(|(file, issue)| (*file, issue.at.offset));
+        self.issues.into_iter().map(|(_, issue)| issue).collect()
     }
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::grammar::{FLOW, Key, Mapping, NODES, PLUGIN_REFERENCE, Standing, Value};
+use crate::grammar::{FLOW, Key, Mapping, NODES, PLUGIN_REFERENCE, Standing, Together, Value};
 use crate::reader;
 
 /// The schema of a flow file.
@@ -70,6 +70,14 @@ impl Definitions {
         object.insert("additionalProperties".to_owned(), json!(false));
         if !mapping.forms.is_empty() {
             object.insert("oneOf".to_owned(), forms(mapping.forms));
+        }
+        if let Some(Together { key, with, without, keys }) = &mapping.together {
+            let none: Map<String, Json> = keys.iter().map(|key| ((*key).to_owned(), json!(false))).collect();
+            let clauses = json!([
+                { "if": { "required": [key], "properties": { *key: { "enum": with } } }, "then": { "required": keys } },
+                { "if": { "properties": { *key: { "enum": without } } }, "then": { "properties": none } },
+            ]);
+            object.insert("allOf".to_owned(), clauses);
         }
         object
     }
@@ -164,31 +172,46 @@ impl Definitions {
     fn leaves(&mut self) {
         let leaf = |pattern: &str| format!("{pattern}|{REFERENCE}");
         let leaves = [
-            ("reference", json!({
-                "description": "A text with `${NAME}`, `${NAME:-default}` or `${file:PATH}` in it.",
-                "type": "string",
-                "pattern": REFERENCE,
-            })),
+            (
+                "reference",
+                json!({
+                    "description": "A text with `${NAME}`, `${NAME:-default}` or `${file:PATH}` in it.",
+                    "type": "string",
+                    "pattern": REFERENCE,
+                }),
+            ),
             ("text", json!({ "type": ["string", "number", "boolean"] })),
             ("name", json!({ "type": ["string", "number", "boolean"], "pattern": r"\S" })),
-            ("duration", json!({
-                "type": "string",
-                "pattern": leaf(&format!(r"^\s*(?=[^1-9]*[1-9])([0-9][0-9\s]*(\.[0-9]+)?\s*({UNITS})\s*)+$")),
-            })),
-            ("size", json!({
-                "type": ["string", "integer"],
-                "pattern": leaf(&format!(r"^\s*(?=[^1-9]*[1-9])([0-9]+|[0-9.]+\s*{SIZE_UNITS})\s*$")),
-                "minimum": 1,
-            })),
-            ("boolean", json!({
-                "type": ["boolean", "string"],
-                "pattern": leaf(r"^\s*(true|True|TRUE|false|False|FALSE)\s*$"),
-            })),
-            ("expression", json!({
-                "description": "An expression in CEL. Variables are `env.NAME`; `${…}` does not work here.",
-                "type": ["string", "number", "boolean", "null"],
-                "pattern": r"^(?![\s\S]*\$\{)[\s\S]*\S",
-            })),
+            (
+                "duration",
+                json!({
+                    "type": "string",
+                    "pattern": leaf(&format!(r"^\s*(?=[^1-9]*[1-9])([0-9][0-9\s]*(\.[0-9]+)?\s*({UNITS})\s*)+$")),
+                }),
+            ),
+            (
+                "size",
+                json!({
+                    "type": ["string", "integer"],
+                    "pattern": leaf(&format!(r"^\s*(?=[^1-9]*[1-9])([0-9]+|[0-9.]+\s*{SIZE_UNITS})\s*$")),
+                    "minimum": 1,
+                }),
+            ),
+            (
+                "boolean",
+                json!({
+                    "type": ["boolean", "string"],
+                    "pattern": leaf(r"^\s*(true|True|TRUE|false|False|FALSE)\s*$"),
+                }),
+            ),
+            (
+                "expression",
+                json!({
+                    "description": "An expression in CEL. Variables are `env.NAME`; `${…}` does not work here.",
+                    "type": ["string", "number", "boolean", "null"],
+                    "pattern": r"^(?![\s\S]*\$\{)[\s\S]*\S",
+                }),
+            ),
         ];
         self.0.extend(leaves.map(|(name, schema)| (name.to_owned(), schema)));
     }

@@ -16,17 +16,26 @@ pub(crate) struct Pos {
     pub(crate) col: u32,
 }
 
-/// A stretch of text, its end excluded.
+/// Which of the files that make a flow: 0 is the flow itself, overlays follow in their order.
+pub(crate) type FileId = u16;
+
+/// A stretch of one file's text, its end excluded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Span {
+    pub(crate) file: FileId,
     pub(crate) start: Pos,
     pub(crate) end: Pos,
 }
 
 impl Span {
+    /// The place itself, without length.
+    pub(crate) fn at(file: FileId, pos: Pos) -> Span {
+        Span { file, start: pos, end: pos }
+    }
+
     /// From the start of this one to the end of the other.
     pub(crate) fn to(self, other: Span) -> Span {
-        Span { start: self.start, end: other.end }
+        Span { end: other.end, ..self }
     }
 }
 
@@ -160,7 +169,7 @@ impl Text {
     }
 
     /// The stretches after keys that sound like secrets, for a file that could not be read as a tree.
-    pub(crate) fn likely_secrets(&self) -> Vec<Span> {
+    pub(crate) fn likely_secrets(&self, file: FileId) -> Vec<Span> {
         const WORDS: [&str; 5] = ["password", "secret", "token", "username", "pem"];
         let mut spans = Vec::new();
         for (line, _) in self.lines.iter().enumerate() {
@@ -171,7 +180,7 @@ impl Text {
             if let Some(colon) = text[word..].find(':') {
                 let col = clamp(text[..word + colon].chars().count() + 1);
                 let end = clamp(text.chars().count());
-                spans.push(Span { start: Pos { line, col }, end: Pos { line, col: end } });
+                spans.push(Span { file, start: Pos { line, col }, end: Pos { line, col: end } });
             }
         }
         spans

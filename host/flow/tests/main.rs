@@ -3,10 +3,12 @@
 mod cases;
 mod codes;
 mod diagnostics;
+mod flows;
 mod generated;
 mod hostile;
 mod lints;
 mod mutations;
+mod overlays;
 mod plans;
 mod schema;
 mod secrets;

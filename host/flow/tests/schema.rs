@@ -143,10 +143,16 @@ fn compile(document: &Value) -> Compiled {
 fn has_form_error(compiled: &Compiled) -> bool {
     let is_form = |code: Code, message: &str| {
         // What the Kafka section lacks has a code of its own.
-        let kafka = code == Code::KafkaConfigInvalid && (message.contains("needs") || message.contains("no `kafka`"));
+        let kafka = code == Code::KafkaConfigInvalid
+            && (message.contains("needs")
+                || message.contains("no `kafka`")
+                || message.contains("has no effect"));
         FORM.contains(&code) || kafka
     };
-    compiled.issues.iter().any(|issue| issue.severity == Severity::Error && is_form(issue.code, &issue.message))
+    compiled
+        .issues
+        .iter()
+        .any(|issue| issue.severity == Severity::Error && is_form(issue.code, &issue.message))
 }
 
 /// The issues without what cannot run yet.
@@ -190,7 +196,8 @@ fn walk(schema: &Value, definition: &str, document: &Value, at: &str, found: &mu
     }
     if let Some(condition) = schema["if"].as_object() {
         let of_type = condition["type"].as_str().expect("a choice is made by type");
-        let is = (of_type == "string") == document.is_string() && (of_type == "object") == document.is_object();
+        let is =
+            (of_type == "string") == document.is_string() && (of_type == "object") == document.is_object();
         let branch = if is { "then" } else { "else" };
         return walk(&schema[branch], definition, document, at, found);
     }
@@ -211,7 +218,8 @@ fn walk(schema: &Value, definition: &str, document: &Value, at: &str, found: &mu
                 let escaped = key.replace('~', "~0").replace('/', "~1");
                 let inner = &schema["properties"][key];
                 if inner.is_object() {
-                    let spot = Spot { definition: definition.to_owned(), key: key.clone(), mapping: at.to_owned() };
+                    let spot =
+                        Spot { definition: definition.to_owned(), key: key.clone(), mapping: at.to_owned() };
                     found.push(spot);
                     walk(inner, definition, value, &format!("{at}/{escaped}"), found);
                 } else if schema["additionalProperties"].is_object() {
@@ -237,7 +245,7 @@ fn all_keys() -> BTreeSet<String> {
 #[test]
 fn the_seed_has_every_key_and_is_right_for_both() {
     let document = instance(EVERYTHING);
-    assert_eq!(schema_errors(&document), [String::new(); 0]);
+    assert_eq!(schema_errors(&document), Vec::<String>::new());
     let compiled = compile(&document);
     assert!(!has_form_error(&compiled), "{compiled:?}");
     let met: BTreeSet<String> = spots(&document).iter().map(Spot::name).collect();
@@ -252,7 +260,9 @@ fn a_misspelt_key_fails_in_both() {
     for spot in spots(&document) {
         let swapped: String = spot.key.chars().rev().collect();
         let shorter = spot.key[..spot.key.len() - 1].to_owned();
-        for wrong in [format!("{}x", spot.key), shorter, swapped, spot.key.to_uppercase(), spot.key.replace('_', "-")] {
+        for wrong in
+            [format!("{}x", spot.key), shorter, swapped, spot.key.to_uppercase(), spot.key.replace('_', "-")]
+        {
             if wrong.is_empty() || wrong == spot.key {
                 continue;
             }
@@ -360,7 +370,8 @@ fn values_of_every_kind_are_right_for_both_or_for_none() {
             // `null` in JSON may be the expression `null`, and may be nothing.
             let expression = value.is_null() || value == json!("${A}");
             let of_value = errors.iter().filter(|issue| {
-                FORM.contains(&issue.code) || (issue.code == Code::ValueInvalid && !beyond.contains(&&*spot.name()))
+                FORM.contains(&issue.code)
+                    || (issue.code == Code::ValueInvalid && !beyond.contains(&&*spot.name()))
             });
             let wrong: Vec<_> = of_value.collect();
             assert!(wrong.is_empty() || expression, "only `check` refuses {place}: {wrong:?}");
@@ -394,7 +405,9 @@ fn written_flows() -> Vec<(String, String)> {
         let text = std::fs::read_to_string(root.join(page)).expect("a page");
         let blocks = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
         flows.extend(
-            blocks.filter(|block| block.contains("process:")).map(|block| (page.to_owned(), block.to_owned())),
+            blocks
+                .filter(|block| block.contains("process:"))
+                .map(|block| (page.to_owned(), block.to_owned())),
         );
     }
     flows
@@ -414,7 +427,7 @@ fn every_written_flow_is_right_for_both_or_for_none() {
         }
         let errors = schema_errors(&to_json(document));
         if compiled.errors() == 0 {
-            assert_eq!(errors, [String::new(); 0], "{name}");
+            assert_eq!(errors, Vec::<String>::new(), "{name}");
             right += 1;
         } else if has_form_error(&compiled) {
             assert!(!errors.is_empty(), "{name}: {compiled:?}");
@@ -457,8 +470,7 @@ fn a_default_is_what_holds_without_the_key() {
         if default.is_null() || !met.insert(spot.name()) || spot.definition == "limits" {
             continue;
         }
-        let given =
-            spot.change(&document, |mapping| drop(mapping.insert(spot.key.clone(), default.clone())));
+        let given = spot.change(&document, |mapping| drop(mapping.insert(spot.key.clone(), default.clone())));
         let without = spot.change(&document, |mapping| drop(mapping.remove(&spot.key)));
         assert_eq!(plan(&given, &spot), plan(&without, &spot), "{}", spot.name());
     }
@@ -471,7 +483,8 @@ fn a_default_is_what_holds_without_the_key() {
         })
         .collect();
     // Nodes that cannot run yet have no plan to hold their `ordered` against; it is one key for all of them.
-    let missed: Vec<&String> = with_default.difference(&met).filter(|name| !name.ends_with(".ordered")).collect();
+    let missed: Vec<&String> =
+        with_default.difference(&met).filter(|name| !name.ends_with(".ordered")).collect();
     assert!(missed.is_empty(), "{missed:?}");
 }
 
@@ -493,9 +506,17 @@ fn the_schema_says_which_parts_cannot_run_yet() {
         let name = if spot.definition == "allow" { format!("allow.{}", spot.key) } else { spot.key.clone() };
         // `allow_repartition: false` is what holds anyway.
         if later && spot.key != "allow_repartition" {
-            assert!(refused.contains(name.as_str()), "{} runs, and its description says that it does not", spot.name());
+            assert!(
+                refused.contains(name.as_str()),
+                "{} runs, and its description says that it does not",
+                spot.name()
+            );
         } else if spot.definition == spot.key {
-            assert!(!refused.contains(name.as_str()), "{} does not run; its description must say so", spot.name());
+            assert!(
+                !refused.contains(name.as_str()),
+                "{} does not run; its description must say so",
+                spot.name()
+            );
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use loom_flow::{
     ClientKind, Code, CompileOptions, Compiled, ComponentFacts, Components, Environment, KafkaKeys,
-    KeyRefusal, Mode, Plan, Role, Severity, SourceFile, compile,
+    KeyRefusal, Mode, Plan, Role, Severity, SourceFile, compile_with,
 };
 
 /// A stopwatch that stands still while the machine does something else: the thread's time on a processor, where that can
@@ -73,9 +73,24 @@ impl World {
     }
 
     pub fn compile_with(&self, bytes: &[u8], components: &dyn Components) -> Compiled {
-        let source =
-            SourceFile { name: "flow.yaml".to_owned(), bytes: bytes.to_owned(), dir: "flows".into() };
-        let compiled = compile(&source, self, components, &Client, self.options);
+        self.compile_all(bytes, &[], components)
+    }
+
+    /// With overlays, each a name and a text.
+    pub fn compile_layers(&self, bytes: &[u8], overlays: &[(&str, &str)]) -> Compiled {
+        self.compile_all(bytes, overlays, &FileNames)
+    }
+
+    fn compile_all(&self, bytes: &[u8], overlays: &[(&str, &str)], components: &dyn Components) -> Compiled {
+        let file = |name: &str, bytes: &[u8]| SourceFile {
+            name: name.to_owned(),
+            bytes: bytes.to_owned(),
+            dir: "flows".into(),
+        };
+        let overlays: Vec<SourceFile> =
+            overlays.iter().map(|(name, text)| file(name, text.as_bytes())).collect();
+        let flow = file("flow.yaml", bytes);
+        let compiled = compile_with(&flow, &overlays, self, components, &Client, self.options);
         // What a name with an unset variable means is not known, so that there may be neither a plan nor an error.
         let open = compiled.issues.iter().any(|issue| issue.code == Code::VariableUnset);
         assert!(

@@ -3,6 +3,7 @@
 
 mod admin;
 mod check;
+mod describe;
 mod dev;
 mod docs;
 mod explain;
@@ -10,6 +11,8 @@ mod grants;
 mod plugins;
 mod run;
 mod running;
+mod settings;
 mod signals;
 mod support;
+mod tools;
 mod usage;

@@ -67,7 +67,7 @@ fn help_is_on_standard_output_and_has_examples() {
 #[test]
 fn flags_of_later_work_do_not_exist() {
     let folder = Folder::with_flow(SOUND);
-    for flag in ["--recovery", "--admin", "--watch", "-a", "-i", "--from", "--take-over", "--overlay"] {
+    for flag in ["--recovery", "--admin", "--watch", "-a", "-i", "--from", "--take-over"] {
         folder.run(&["run", "flow.yaml", flag, "x"]).expect_status(2);
     }
 }

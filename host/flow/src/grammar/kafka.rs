@@ -1,20 +1,28 @@
 //! `kafka`: consumers, producers, and how both reach their brokers.
 
-use super::{COUNT, Key, LONGEST_MS, Mapping, NAME, TEXTS, Value};
+use super::{COUNT, Key, LONGEST_MS, Mapping, NAME, TEXTS, Together, Value};
 
 pub(super) static KAFKA: Mapping = Mapping::new(
     "kafka",
     "Brokers, topics and groups.",
     &[
-        Key::new("consumer", Value::Mapping(&CONSUMER), "What the flow reads, unless `source` names another.")
-            .example("{ brokers: [\"localhost:9092\"], group_id: orders, topics: [orders.in] }"),
+        Key::new(
+            "consumer",
+            Value::Mapping(&CONSUMER),
+            "What the flow reads, unless `source` names another.",
+        )
+        .example("{ brokers: [\"localhost:9092\"], group_id: orders, topics: [orders.in] }"),
         Key::new(
             "consumers",
             Value::Named { of: &Value::Mapping(&CONSUMER), least: 0 },
             "Further consumers by name; `source` chooses the one that the flow reads.",
         ),
-        Key::new("producer", Value::Mapping(&PRODUCER), "Serves every output that has no entry under `producers`.")
-            .example("{ brokers: [\"localhost:9092\"] }"),
+        Key::new(
+            "producer",
+            Value::Mapping(&PRODUCER),
+            "Serves every output that has no entry under `producers`.",
+        )
+        .example("{ brokers: [\"localhost:9092\"] }"),
         Key::new(
             "producers",
             Value::Named { of: &Value::Mapping(&PRODUCER), least: 0 },
@@ -137,10 +145,10 @@ static PRODUCER: Mapping = Mapping::new(
     ],
 );
 
-static SECURITY_KEYS: Mapping = Mapping::new(
-    "security",
-    "How to reach brokers safely.",
-    &[
+static SECURITY_KEYS: Mapping = Mapping {
+    name: "security",
+    doc: "How to reach brokers safely.",
+    keys: &[
         Key::new(
             "protocol",
             Value::Words(&["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]),
@@ -149,11 +157,19 @@ static SECURITY_KEYS: Mapping = Mapping::new(
         .example("SASL_SSL"),
         Key::new(
             "sasl_mechanism",
-            Value::Words(&["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER"]),
+            Value::Words(&["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]),
             "How to log in.",
         )
         .example("SCRAM-SHA-512"),
-        Key::new("sasl_username", Value::Text, "The user. Never printed.").example("\"${KAFKA_USER}\""),
-        Key::new("sasl_password", Value::Text, "The password. Never printed.").example("\"${file:/run/secrets/kafka}\""),
+        Key::new("sasl_username", Value::Text, "The user.").example("\"${KAFKA_USER}\""),
+        Key::new("sasl_password", Value::Text, "The password. Never printed.")
+            .example("\"${file:/run/secrets/kafka}\""),
     ],
-);
+    forms: &[],
+    together: Some(Together {
+        key: "protocol",
+        with: &["SASL_PLAINTEXT", "SASL_SSL"],
+        without: &["PLAINTEXT", "SSL"],
+        keys: &["sasl_mechanism", "sasl_username", "sasl_password"],
+    }),
+};

@@ -116,11 +116,23 @@ pub(crate) struct Mapping {
     pub(crate) keys: &'static [Key],
     /// Sets of keys that exclude one another: a mapping has all of exactly one. Empty where keys are free to combine.
     pub(crate) forms: &'static [&'static [&'static str]],
+    pub(crate) together: Option<Together>,
+}
+
+/// Keys of a mapping that another key's word asks for, all of them, and that have no effect without it.
+#[derive(Debug)]
+pub(crate) struct Together {
+    pub(crate) key: &'static str,
+    /// Its words with which they are needed.
+    pub(crate) with: &'static [&'static str],
+    /// Its words with which they have no effect, as without the key.
+    pub(crate) without: &'static [&'static str],
+    pub(crate) keys: &'static [&'static str],
 }
 
 impl Mapping {
     const fn new(name: &'static str, doc: &'static str, keys: &'static [Key]) -> Mapping {
-        Mapping { name, doc, keys, forms: &[] }
+        Mapping { name, doc, keys, forms: &[], together: None }
     }
 
     /// The key of that name.
@@ -151,12 +163,18 @@ pub(crate) static FLOW: Mapping = Mapping::new(
     "flow",
     "One service: what it reads from Kafka, what it does with each record, where it writes.",
     &[
-        Key::new("name", NAME, "The flow's name, in logs, metrics and error rows.").required().example("orders"),
-        Key::new("source", NAME, "The consumer that the flow reads: `consumer`, or a name under `kafka.consumers`.")
-            .default("consumer"),
-        Key::new("kafka", Value::Mapping(&kafka::KAFKA), "Brokers, topics and groups.")
+        Key::new("name", NAME, "The flow's name, in logs, metrics and error rows.")
             .required()
-            .example("{ consumer: { brokers: [\"localhost:9092\"], group_id: orders, topics: [orders.in] } }"),
+            .example("orders"),
+        Key::new(
+            "source",
+            NAME,
+            "The consumer that the flow reads: `consumer`, or a name under `kafka.consumers`.",
+        )
+        .default("consumer"),
+        Key::new("kafka", Value::Mapping(&kafka::KAFKA), "Brokers, topics and groups.").required().example(
+            "{ consumer: { brokers: [\"localhost:9092\"], group_id: orders, topics: [orders.in] } }",
+        ),
         Key::new("runtime", Value::Mapping(&RUNTIME), "Bounds and times of the run."),
         Key::new(
             "plugins",
@@ -171,8 +189,12 @@ pub(crate) static FLOW: Mapping = Mapping::new(
         )
         .required()
         .example("[ { filter: payload.total > 10 }, { into_topic: orders.out } ]"),
-        Key::new("errors", Value::Mapping(&ERRORS), "What happens to records that fail, by the kind of failure.")
-            .example("{ default: [ { into_topic: orders.failed } ] }"),
+        Key::new(
+            "errors",
+            Value::Mapping(&ERRORS),
+            "What happens to records that fail, by the kind of failure.",
+        )
+        .example("{ default: [ { into_topic: orders.failed } ] }"),
     ],
 );
 
@@ -263,7 +285,11 @@ mod tests {
 
     use super::{FLOW, Mapping, NODES, Value};
 
-    fn mappings(mapping: &'static Mapping, seen: &mut BTreeSet<&'static str>, all: &mut Vec<&'static Mapping>) {
+    fn mappings(
+        mapping: &'static Mapping,
+        seen: &mut BTreeSet<&'static str>,
+        all: &mut Vec<&'static Mapping>,
+    ) {
         if !seen.insert(mapping.name) {
             assert!(
                 all.iter().any(|known| std::ptr::eq(*known, mapping)),

@@ -35,7 +35,8 @@ pub(crate) static PLUGIN_REFERENCE: Mapping = Mapping::new(
 );
 
 const TIMEOUT: Key =
-    Key::new("timeout", Value::Duration, "Time of one call, instead of the plugin's own limit.").example("100ms");
+    Key::new("timeout", Value::Duration, "Time of one call, instead of the plugin's own limit.")
+        .example("100ms");
 const RETRIES: Key = Key::new(
     "retries",
     Value::Whole { least: 0, most: u64::MAX },
@@ -49,7 +50,8 @@ const CONCURRENCY: Key = Key::new(
 )
 .example("16");
 const ORDERED: Key =
-    Key::new("ordered", Value::Boolean, "Whether records of a partition leave in their order.").default("true");
+    Key::new("ordered", Value::Boolean, "Whether records of a partition leave in their order.")
+        .default("true");
 const ON_TRAP: Key = Key::new(
     "on_trap",
     Value::Words(&["rerun", "fail_batch", "reset"]),
@@ -68,7 +70,9 @@ static STEP: Mapping = Mapping::new(
     "step",
     "A plugin changes each record.",
     &[
-        Key::new("step", NAME, "The plugin: each record has exactly one output, or fails.").required().example("enrich"),
+        Key::new("step", NAME, "The plugin: each record has exactly one output, or fails.")
+            .required()
+            .example("enrich"),
         TIMEOUT,
         RETRIES,
         CONCURRENCY,
@@ -107,7 +111,10 @@ static BATCH_STEP: Mapping = Mapping::new(
     "batch_step",
     "A plugin changes the records of a batch.",
     &[
-        Key::new("batch_step", NAME, "The plugin: one output for each record, in order.").required().example("score").later(),
+        Key::new("batch_step", NAME, "The plugin: one output for each record, in order.")
+            .required()
+            .example("score")
+            .later(),
         TIMEOUT,
         RETRIES,
         CONCURRENCY,
@@ -199,10 +206,14 @@ static ROUTER: Mapping = Mapping::new(
     "router",
     "Each record takes one branch, and all go on together.",
     &[
-        Key::new("router", Value::Mapping(&ROUTER_BRANCHES), "Branches by condition (`when`), or by label (`by` and `branches`).")
-            .required()
-            .example("{ when: [ { if: payload.total > 10, process: [ { step: big } ] } ], default: pass }")
-            .later(),
+        Key::new(
+            "router",
+            Value::Mapping(&ROUTER_BRANCHES),
+            "Branches by condition (`when`), or by label (`by` and `branches`).",
+        )
+        .required()
+        .example("{ when: [ { if: payload.total > 10, process: [ { step: big } ] } ], default: pass }")
+        .later(),
         ERRORS,
     ],
 );
@@ -211,15 +222,22 @@ static FORK: Mapping = Mapping::new(
     "fork",
     "Each record ends in exactly one branch.",
     &[
-        Key::new("fork", Value::Mapping(&FORK_BRANCHES), "Branches by condition (`when`), or by label (`by` and `branches`).")
-            .required()
-            .example("{ when: [ { if: payload.total > 10, process: [ { into_topic: big } ] } ], default: [ drain ] }"),
+        Key::new(
+            "fork",
+            Value::Mapping(&FORK_BRANCHES),
+            "Branches by condition (`when`), or by label (`by` and `branches`).",
+        )
+        .required()
+        .example(
+            "{ when: [ { if: payload.total > 10, process: [ { into_topic: big } ] } ], default: [ drain ] }",
+        ),
         ERRORS,
     ],
 );
 
-const BY: Key = Key::new("by", Value::Choice, "A CEL expression whose value, as text, is the branch's label.")
-    .example("payload.type");
+const BY: Key =
+    Key::new("by", Value::Choice, "A CEL expression whose value, as text, is the branch's label.")
+        .example("payload.type");
 const CONDITIONAL: &Value = &Value::Mapping(&WHEN_BRANCH);
 const WHEN: Key = Key::new(
     "when",
@@ -227,12 +245,9 @@ const WHEN: Key = Key::new(
     "Branches with conditions: the first that holds takes the record.",
 )
 .example("[ { if: payload.total > 10, process: [ { into_topic: big } ] } ]");
-const BRANCHES: Key = Key::new(
-    "branches",
-    Value::Named { of: &PROCESS, least: 1 },
-    "A process for each label.",
-)
-.example("{ order: [ { into_topic: orders } ] }");
+const BRANCHES: Key =
+    Key::new("branches", Value::Named { of: &PROCESS, least: 1 }, "A process for each label.")
+        .example("{ order: [ { into_topic: orders } ] }");
 const FORMS: &[&[&str]] = &[&["when"], &["by", "branches"]];
 
 static ROUTER_BRANCHES: Mapping = Mapping {
@@ -242,10 +257,15 @@ static ROUTER_BRANCHES: Mapping = Mapping {
         BY,
         WHEN,
         BRANCHES,
-        Key::new("default", Value::PassOrProcess, "For what no branch takes; `pass` lets it through unchanged.")
-            .example("pass"),
+        Key::new(
+            "default",
+            Value::PassOrProcess,
+            "For what no branch takes; `pass` lets it through unchanged.",
+        )
+        .example("pass"),
     ],
     forms: FORMS,
+    together: None,
 };
 
 static FORK_BRANCHES: Mapping = Mapping {
@@ -255,9 +275,11 @@ static FORK_BRANCHES: Mapping = Mapping {
         BY,
         WHEN,
         BRANCHES,
-        Key::new("default", PROCESS, "For what no branch takes; needed under `at_least_once`.").example("[ drain ]"),
+        Key::new("default", PROCESS, "For what no branch takes; needed under `at_least_once`.")
+            .example("[ drain ]"),
     ],
     forms: FORMS,
+    together: None,
 };
 
 static WHEN_BRANCH: Mapping = Mapping::new(
@@ -346,7 +368,8 @@ static INTO_SINK: Mapping = Mapping::new(
     "Hands each record to a sink component.",
     &[
         Key::new("into_sink", NAME, "The plugin, a sink.").required().example("archive"),
-        Key::new("timeout", Value::Duration, "Time of one `write`, instead of the plugin's own limit.").example("1s"),
+        Key::new("timeout", Value::Duration, "Time of one `write`, instead of the plugin's own limit.")
+            .example("1s"),
         RETRIES,
         Key::new("flush", Value::Mapping(&FLUSH), "When the host calls `flush`: at the first bound.")
             .example("{ records: 1000, bytes: 1MiB, interval: 1s }"),

@@ -33,7 +33,8 @@ static LIMITS: Mapping = Mapping::new(
         Key::new("timeout", Value::Duration, "Time of one call.").default("250ms"),
         Key::new("lifecycle", Value::Duration, "Time of `configure`, `flush` and `close`.").default("30s"),
         Key::new("output", Value::Size, "What one call may hand to the host.").default("64MiB"),
-        Key::new("log", Value::Size, "Log lines a second; those above are left out and counted.").default("1MiB"),
+        Key::new("log", Value::Size, "Log lines a second; those above are left out and counted.")
+            .default("1MiB"),
     ],
 );
 
@@ -58,7 +59,9 @@ static DIR: Mapping = Mapping::new(
     "dir",
     "A folder that a plugin may use.",
     &[
-        Key::new("host", NAME, "Where it is; a relative path is beside the flow file.").required().example("./ref"),
+        Key::new("host", NAME, "Where it is; a relative path is beside the flow file.")
+            .required()
+            .example("./ref"),
         Key::new("guest", NAME, "The absolute path at which the plugin sees it.").required().example("/ref"),
         Key::new("mode", Value::Words(&["ro", "rw"]), "To read, or to read and write.").default("ro"),
     ],

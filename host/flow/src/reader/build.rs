@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span as ParserSpan, StrInput, Tag};
 
 use super::tree::{Content, Entry, Key, Node, Scalar};
-use crate::text::{Pos, Span};
+use crate::text::{FileId, Pos, Span};
 
 /// Nesting of lists and mappings. A fork in a fork takes five levels.
 const MAX_DEPTH: usize = 128;
@@ -37,7 +37,7 @@ pub(super) enum Stop {
 }
 
 /// The first document's tree, none if there is no document.
-pub(super) fn build(text: &str, faults: &mut Vec<Fault>) -> Result<Option<Node>, Stop> {
+pub(super) fn build(text: &str, file: FileId, faults: &mut Vec<Fault>) -> Result<Option<Node>, Stop> {
     let mut builder = Builder { stack: Vec::new(), anchors: HashMap::new(), weight: 0, root: None, faults };
     let mut parser = Parser::new_from_str(text);
     let mut last_line = 0;
@@ -45,7 +45,7 @@ pub(super) fn build(text: &str, faults: &mut Vec<Fault>) -> Result<Option<Node>,
         let (event, span) = match next(&mut parser) {
             None => return Ok(builder.root),
             Some(Err(error)) => return Err(Stop::Syntax { error, last_line }),
-            Some(Ok((event, span))) => (event, convert(span)),
+            Some(Ok((event, span))) => (event, convert(file, span)),
         };
         last_line = span.start.line;
         if let Event::DocumentStart(_) = event
@@ -63,13 +63,13 @@ fn next<'t>(parser: &mut Parser<'t, StrInput<'t>>) -> Option<Result<(Event<'t>, 
 }
 
 /// The parser counts lines from 1 and columns from 0.
-pub(super) fn convert(span: ParserSpan) -> Span {
+pub(super) fn convert(file: FileId, span: ParserSpan) -> Span {
     let pos = |line: usize, col: usize| Pos {
         line: u32::try_from(line.saturating_sub(1)).unwrap_or(u32::MAX),
         col: u32::try_from(col).unwrap_or(u32::MAX),
     };
     let start = pos(span.start.line(), span.start.col());
-    Span { start, end: pos(span.end.line(), span.end.col()).max(start) }
+    Span { file, start, end: pos(span.end.line(), span.end.col()).max(start) }
 }
 
 struct Builder<'f> {
@@ -180,7 +180,7 @@ impl Builder<'_> {
             _ => frame.start.to(end),
         };
         let end = span.end.max(frame.start.start);
-        Node { span: Span { start: span.start, end }, tag: frame.tag, content, weight: frame.weight }
+        Node { span: Span { end, ..span }, tag: frame.tag, content, weight: frame.weight }
     }
 
     /// A finished node: counted, remembered under its anchor, and put where it belongs.

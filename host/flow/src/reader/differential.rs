@@ -4,15 +4,15 @@ use proptest::prelude::{ProptestConfig, any, prop, prop_oneof, proptest};
 use proptest::strategy::{BoxedStrategy, Just, Strategy};
 use serde_json::Value;
 
-use super::{read, to_json};
+use super::{Part, read, to_json};
 use crate::report::Report;
 use crate::text::Text;
 
 /// What our reader makes of a text; none if it has any issue.
 fn ours(text: &str) -> Option<Value> {
     let (text, bad) = Text::decode(text.as_bytes());
-    let mut report = Report::new("x", text);
-    let root = read(&mut report)?;
+    let mut report = Report::new(vec![("x".to_owned(), text)]);
+    let root = read(&mut report, 0, Part::Flow)?;
     let mut faults = Vec::new();
     let value = to_json(&root, &mut |_, _| None, &mut faults);
     (bad.is_none() && faults.is_empty() && report.finish().is_empty()).then_some(value)

@@ -8,10 +8,12 @@ mod build;
 #[cfg(test)]
 mod differential;
 mod json;
+mod overlay;
 mod quoting;
 mod tree;
 
 pub(crate) use json::{to_json, zero_led};
+pub(crate) use overlay::overlay;
 pub(crate) use quoting::{advice, rewrite, truncated};
 pub(crate) use tree::{Content, Entry, Key, Node, Scalar};
 
@@ -19,23 +21,33 @@ use build::{Fault, Stop};
 
 use crate::issue::Code;
 use crate::report::{Problem, Report};
-use crate::text::{Pos, Span, Text};
+use crate::text::{FileId, Pos, Span, Text};
 
 /// How many spoiled lines are rewritten before reading gives up.
 const MAX_REWRITES: usize = 50;
 
-/// Reads the report's text. None if there is no tree; then the report has an error.
-pub(crate) fn read(report: &mut Report) -> Option<Node> {
-    let mut text = report.text().clone();
+/// What a file is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// It is the flow.
+    Flow,
+    /// It changes the flow; one without anything in it changes nothing.
+    Overlay,
+}
+
+/// Reads a file of the report. None if there is no tree; of a flow the report then has an error.
+pub(crate) fn read(report: &mut Report, file: FileId, part: Part) -> Option<Node> {
+    let start = Span::at(file, Pos::default());
+    let mut text = report.text(start).clone();
     for _ in 0..=MAX_REWRITES {
         let mut faults = Vec::new();
-        match build::build(text.as_str(), &mut faults) {
+        match build::build(text.as_str(), file, &mut faults) {
             Ok(root) => {
                 report_faults(faults, report);
-                if root.is_none() {
+                if root.is_none() && part == Part::Flow {
                     let problem = Problem::error(Code::FileInvalid, "the file holds no flow")
                         .hint("a flow needs at least `name`, `kafka` and `process`");
-                    report.push_at(Span::default(), "", problem);
+                    report.push_at(start, "", problem);
                 }
                 return root;
             }
@@ -46,34 +58,34 @@ pub(crate) fn read(report: &mut Report) -> Option<Node> {
             }
             Err(Stop::Syntax { error, last_line }) => {
                 let error_line = u32::try_from(error.marker().line().saturating_sub(1)).unwrap_or(u32::MAX);
-                let Some(repaired) = repair(&text, error_line, last_line, report) else {
+                let Some(repaired) = repair(&text, file, error_line, last_line, report) else {
                     report_faults(faults, report);
-                    report_syntax(&text, &error, report);
+                    report_syntax(&text, file, &error, report);
                     return None;
                 };
                 text = repaired;
             }
         }
     }
-    report.push_at(Span::default(), "", Problem::error(Code::FileInvalid, "too many lines need quotes"));
+    report.push_at(start, "", Problem::error(Code::FileInvalid, "too many lines need quotes"));
     None
 }
 
 /// Rewrites the line that a syntax error comes from, and says so.
-fn repair(text: &Text, error_line: u32, last_line: u32, report: &mut Report) -> Option<Text> {
+fn repair(text: &Text, file: FileId, error_line: u32, last_line: u32, report: &mut Report) -> Option<Text> {
     let nearby = [error_line, last_line, error_line.saturating_sub(1)];
     let (line, rewritten) =
         nearby.into_iter().find_map(|line| Some((line, quoting::rewrite(text.line(line))?)))?;
     let pos = |col: usize| Pos { line, col: u32::try_from(col).unwrap_or(u32::MAX) };
-    let span = Span { start: pos(rewritten.columns.0), end: pos(rewritten.columns.1) };
+    let span = Span { file, start: pos(rewritten.columns.0), end: pos(rewritten.columns.1) };
     let problem = Problem::error(Code::ExpressionQuoting, "YAML does not read this expression as one text")
         .hint(format!("write `{}`", rewritten.shown));
     report.push_at(span, "", problem);
     Some(text.with_line(line, &rewritten.line))
 }
 
-fn report_syntax(text: &Text, error: &saphyr_parser::ScanError, report: &mut Report) {
-    let start = build::convert(saphyr_parser::Span::empty(*error.marker())).start;
+fn report_syntax(text: &Text, file: FileId, error: &saphyr_parser::ScanError, report: &mut Report) {
+    let start = build::convert(file, saphyr_parser::Span::empty(*error.marker())).start;
     // A tab is often met while the text before it is still being read.
     let tab = [start.line, start.line + 1].into_iter().find_map(|line| {
         let indent = text.line(line).chars().take_while(|c| c.is_whitespace()).position(|c| c == '\t')?;
@@ -82,7 +94,7 @@ fn report_syntax(text: &Text, error: &saphyr_parser::ScanError, report: &mut Rep
     if let Some(tab) = tab {
         let problem = Problem::error(Code::FileInvalid, "this is not YAML: a tab stands in the indentation")
             .hint("indent with spaces; YAML does not allow tabs there");
-        report.push_at(Span { start: tab, end: Pos { col: tab.col + 1, ..tab } }, "", problem);
+        report.push_at(Span { file, start: tab, end: Pos { col: tab.col + 1, ..tab } }, "", problem);
         return;
     }
     let hint = text
@@ -95,7 +107,7 @@ fn report_syntax(text: &Text, error: &saphyr_parser::ScanError, report: &mut Rep
         info => format!("this is not YAML: {info}"),
     };
     let problem = Problem::error(Code::FileInvalid, message).maybe_hint(hint);
-    report.push_at(Span { start, end: start }, "", problem);
+    report.push_at(Span::at(file, start), "", problem);
 }
 
 fn report_faults(faults: Vec<Fault>, report: &mut Report) {
@@ -131,6 +143,6 @@ fn report_faults(faults: Vec<Fault>, report: &mut Report) {
 
 /// A snippet of YAML that stands in this program as JSON; `null` where it is no YAML.
 pub(crate) fn snippet_to_json(snippet: &str) -> serde_json::Value {
-    let root = build::build(snippet, &mut Vec::new()).ok().flatten();
+    let root = build::build(snippet, 0, &mut Vec::new()).ok().flatten();
     root.map_or(serde_json::Value::Null, |root| to_json(&root, &mut |_, _| None, &mut Vec::new()))
 }

@@ -65,7 +65,7 @@ pub(crate) fn expression(cx: &mut Cx<'_>, field: &Field<'_>, wants: Wants) -> Ex
     };
     if let Some(tag) = &field.node.tag {
         // The line has all of it; the tree has lost what YAML took for an anchor.
-        let line = rewrite(cx.report.text().line(field.node.span.start.line));
+        let line = rewrite(cx.report.text(field.node.span).line(field.node.span.start.line));
         let hint = line
             .map(|line| format!("write `{}`", line.shown))
             .unwrap_or_else(|| advice(field.key, format!("{tag} {}", scalar.text).trim_end()));
@@ -96,7 +96,7 @@ pub(crate) fn expression(cx: &mut Cx<'_>, field: &Field<'_>, wants: Wants) -> Ex
     let expr = match Expr::compile(text) {
         Ok(expr) => expr,
         Err(issue) => {
-            let cut = truncated(cx.report.text(), field.node.span).filter(|_| scalar.plain);
+            let cut = truncated(cx.report.text(field.node.span), field.node.span).filter(|_| scalar.plain);
             if let Some(rest) = cut.filter(|rest| Expr::compile(&format!("{text}{rest}")).is_ok()) {
                 let message = "YAML ends this expression at ` #`, where a comment starts";
                 let hint = advice(field.key, &format!("{text}{rest}"));
@@ -117,7 +117,7 @@ pub(crate) fn expression(cx: &mut Cx<'_>, field: &Field<'_>, wants: Wants) -> Ex
 
 /// A list or a mapping where an expression belongs: CEL writes both as YAML does.
 fn not_text(cx: &mut Cx<'_>, field: &Field<'_>) -> ExprSpec {
-    let written = cx.report.text().slice(field.node.span).to_owned();
+    let written = cx.report.text(field.node.span).slice(field.node.span).to_owned();
     let flow = written.starts_with(['[', '{']) && !written.contains('\n');
     if flow {
         let message = format!("YAML reads this expression as {}", field.node.what());
@@ -150,7 +150,7 @@ fn literal_hint(key: &str, text: &str, wants: Wants) -> Option<String> {
 
 /// The place of a finding inside an expression, where the file has the text as it is.
 fn inside(cx: &Cx<'_>, span: Span, text: &str, found: &std::ops::Range<usize>) -> Option<Span> {
-    let written = cx.report.text().slice(span);
+    let written = cx.report.text(span).slice(span);
     let indent = match written.as_bytes().first()? {
         b'"' | b'\'' => 1,
         _ => 0,
@@ -162,7 +162,7 @@ fn inside(cx: &Cx<'_>, span: Span, text: &str, found: &std::ops::Range<usize>) -
         let chars = text.get(..offset)?.chars().count() + indent;
         Some(Pos { line: span.start.line, col: span.start.col + u32::try_from(chars).ok()? })
     };
-    Some(Span { start: col(found.start)?, end: col(found.end)? })
+    Some(Span { start: col(found.start)?, end: col(found.end)?, ..span })
 }
 
 /// Reports a result that is known and cannot be used.

@@ -219,7 +219,7 @@ pub(crate) fn items<'n>(cx: &mut Cx<'_>, field: &Field<'n>, of: &str) -> Option<
     }
     let Content::Sequence(nodes) = &field.node.content else {
         let message = format!("`{}` takes a list of {of}, not {}", field.key, field.node.what());
-        let hint = as_list(cx.report.text().slice(field.node.span));
+        let hint = as_list(cx.report.text(field.node.span).slice(field.node.span));
         cx.push(&field.place(), Problem::error(Code::WrongType, message).maybe_hint(hint));
         return None;
     };

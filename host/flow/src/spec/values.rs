@@ -190,9 +190,9 @@ pub(crate) fn boolean(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<At<bool>> {
 
 /// One of a closed list of words.
 pub(crate) fn word<T: Copy>(cx: &mut Cx<'_>, field: &Field<'_>, words: &[(&str, T)]) -> Option<At<T>> {
-    field.expect(|value| {
-        matches!(value, Value::Words(known) if known.iter().eq(words.iter().map(|(word, _)| word)))
-    });
+    field.expect(
+        |value| matches!(value, Value::Words(known) if known.iter().eq(words.iter().map(|(word, _)| word))),
+    );
     let text = text(cx, field)?;
     if text.open {
         return None;
