@@ -12,11 +12,16 @@ use std::time::Duration;
 use loom_types::{CommitOffset, Moment, PartitionId};
 
 use crate::accounts::Accounts;
+use crate::backoff::Backoff;
 use crate::mutations::{Mutation, mutated};
 use crate::tracker::Stand;
 
-/// After a failed commit the next one waits at least this long, however short the interval.
+/// After a failed commit the next one waits at least this long, however short the interval; twice as long after each
+/// further one.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
+
+/// The longest of these waits, however many have failed; never shorter than the interval.
+const RETRY_AT_LEAST_EVERY: Duration = Duration::from_secs(5);
 
 /// How long a request may wait for its answer.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(70);
@@ -76,6 +81,7 @@ pub struct CommitSchedule {
     known: Vec<Known>,
     in_flight: Option<InFlight>,
     not_before: Moment,
+    backoff: Backoff,
     last_sent: Option<Moment>,
     failing_since: Option<Moment>,
 }
@@ -90,6 +96,7 @@ impl CommitSchedule {
             known: Vec::new(),
             in_flight: None,
             not_before: Moment::START,
+            backoff: Backoff::new(RETRY_AFTER.max(interval), RETRY_AT_LEAST_EVERY.max(interval)),
             last_sent: None,
             failing_since: None,
         }
@@ -160,7 +167,8 @@ impl CommitSchedule {
     /// A request could not be sent: its partitions stay dirty.
     pub fn failed(&mut self, now: Moment) {
         self.last_sent = Some(now);
-        self.not_before = now + RETRY_AFTER.max(self.interval);
+        // Without jitter: it is one request a worker, and workers are few.
+        self.not_before = now + self.backoff.failed(1.0);
         if mutated(Mutation::FailedCommitIsTheLast) {
             self.not_before = now + Duration::MAX;
         }
@@ -187,13 +195,18 @@ impl CommitSchedule {
     /// answer says nothing. Whether it was waited for.
     pub fn answered(&mut self, now: Moment, request: Request, result: impl Fn(PartitionId) -> bool) -> bool {
         let Some(sent) = self.in_flight.take_if(|sent| sent.request == request) else { return false };
-        let mut all = true;
+        let (mut all, mut any) = (true, false);
         for Entry { partition, stand } in sent.entries {
             if result(partition) || mutated(Mutation::FailedCommitCounts) {
                 self.known[partition.index()] = Known { acknowledged: Some(stand), confirmed: now };
+                any = true;
             } else {
                 all = false;
             }
+        }
+        if any {
+            // The coordinator takes commits: a partition that it refuses holds the others back no longer than it must.
+            self.backoff.reset();
         }
         if all {
             self.failing_since = None;
@@ -308,6 +321,41 @@ mod tests {
         commits.answered(at(103), 7, |_| true);
         assert_eq!(commits.failing_since(), None);
         assert_eq!(commits.acknowledged(P), Some(CommitOffset(1)));
+    }
+
+    #[test]
+    fn commits_that_fail_wait_longer_each_time_up_to_a_bound_and_start_over_after_a_success() {
+        let (mut accounts, mut commits) = one_partition(0);
+        complete(&mut accounts, 0);
+        let mut now = 1000;
+        for wait in [100, 200, 400, 800, 1600, 3200, 5000, 5000] {
+            commits.sent(at(now), now, entries(1));
+            commits.answered(at(now), now, |_| false);
+            now += wait;
+            assert_eq!(commits.due(at(now - 1), &accounts, |_| Turn::Idle), Due::Wait(Some(at(now))));
+        }
+        commits.sent(at(now), now, entries(1));
+        commits.answered(at(now), now, |_| true);
+        complete(&mut accounts, 1);
+        commits.sent(at(now), now, entries(2));
+        commits.answered(at(now), now, |_| false);
+        assert_eq!(commits.due(at(now), &accounts, |_| Turn::Idle), Due::Wait(Some(at(now + 100))));
+    }
+
+    #[test]
+    fn a_partition_that_is_refused_alone_does_not_slow_the_others_down() {
+        let mut accounts = Accounts::tracked();
+        let mut commits = CommitSchedule::new(Duration::ZERO);
+        for _ in 0..2 {
+            accounts.add_partition(CommitOffset(0), Some(CommitOffset(0)));
+            commits.add_partition(None);
+        }
+        let both = || [P, PartitionId(1)].map(|partition| Entry { partition, stand: plain(0) }).to_vec();
+        for now in [1000, 2000, 3000] {
+            commits.sent(at(now), now, both());
+            commits.answered(at(now), now, |partition| partition == P);
+            assert_eq!(commits.due(at(now), &accounts, |_| Turn::Idle), Due::Wait(Some(at(now + 100))));
+        }
     }
 
     #[test]

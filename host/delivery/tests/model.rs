@@ -359,7 +359,8 @@ impl Pair {
         self.commits.answered(self.now, 1, reported);
         let still: Vec<_> = entries.into_iter().filter(|entry| !reported(entry.partition)).collect();
         let expected = if still.is_empty() { Due::Wait(None) } else { Due::Commit(still) };
-        let later = self.now + Duration::from_secs(1);
+        // Longer than any wait between two attempts.
+        let later = self.now + Duration::from_secs(10);
         assert_eq!(
             self.commits.due(later, &self.accounts, |_| Turn::Busy),
             expected,

@@ -129,6 +129,13 @@ pub enum Notice {
     /// The position is outside the partition: retention removed records, or the log was cut. The reader waits for
     /// `seek`.
     OutOfRange,
+    /// The log was cut below the position by an election that lost records, after the record before it was read: what was
+    /// read and what is there now are the same up to `end`, and what stands above it are other records. The reader waits
+    /// for `seek`.
+    Cut {
+        /// Up to where they are the same.
+        end: CommitOffset,
+    },
     /// The partition cannot be read; `fatal` in its kind says whether that can pass.
     Failed(KafkaError),
 }

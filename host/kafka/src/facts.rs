@@ -119,7 +119,7 @@ pub struct Assigned {
     /// The first offset to read.
     pub start: CommitOffset,
     /// The epoch that was committed with this start. Where the log was cut below the start since, by an election that
-    /// lost records, reading begins with [`Notice::OutOfRange`](crate::Notice::OutOfRange) and not in the middle of
+    /// lost records, reading begins with [`Notice::Cut`](crate::Notice::Cut) and not in the middle of
     /// other records; none asks for no such look.
     pub leader_epoch: Option<i32>,
 }

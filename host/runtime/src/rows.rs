@@ -27,6 +27,8 @@ pub(crate) struct Row {
     pub route: Option<ErrorKind>,
     /// Calls that were made for it at the node where it waits.
     pub attempts: u32,
+    /// Why it is to be tried again: what the last call was answered, for people.
+    pub answer: Option<Arc<str>>,
     /// Its sink got it a second time, after a flush that left it open.
     pub resent: bool,
 }
@@ -90,6 +92,7 @@ impl RowSet {
             token,
             route,
             attempts,
+            answer: None,
             resent: false,
         })
     }
@@ -112,7 +115,12 @@ impl Row {
         route: Option<ErrorKind>,
         attempts: u32,
     ) -> Self {
-        Row { batch, id, token, route, attempts, resent: false }
+        Row { batch, id, token, route, attempts, answer: None, resent: false }
+    }
+
+    /// The same, to be tried again because of this answer.
+    pub(crate) fn after(self, answer: &str) -> Self {
+        Row { answer: Some(answer.into()), ..self }
     }
 
     pub(crate) fn partition(&self) -> PartitionId {

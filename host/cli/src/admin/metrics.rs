@@ -53,6 +53,16 @@ impl Scrape {
             .map(|plugin| (vec![("plugin", plugin.name.clone()), ("digest", plugin.digest.clone())], 1.0));
         out.gauge("loom_plugin_info", "Plugins, with the SHA-256 of their files", plugins)?;
         out.counter("loom_poll_cycles", "Poll cycles that took a record", [(Labels::new(), status.cycles)])?;
+        let missing = status.missing_topics.iter().map(|topic| (vec![("topic", topic.clone())], 1.0));
+        out.gauge("loom_input_topic_missing", "Input topics that are not there any more", missing)?;
+        let added = status.added_partitions.iter().map(|added| {
+            (vec![("topic", added.topic.clone()), ("partition", added.partition.to_string())], 1.0)
+        });
+        out.gauge(
+            "loom_partition_added",
+            "Partitions that were added and are not read until a restart",
+            added,
+        )?;
         out.counter("loom_restarts", "Restarts in place", [(Labels::new(), status.restarts)])?;
         let commits = &status.commits;
         out.counter("loom_commits", "Commit requests sent", [(Labels::new(), commits.requests)])?;
@@ -279,4 +289,29 @@ fn labels(partition: &PartitionStatus) -> Labels {
 
 fn seconds(ms: u64) -> f64 {
     ms as f64 / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use loom_runtime::FlowStatus;
+    use loom_runtime::status::AddedPartition;
+
+    use super::text;
+
+    #[test]
+    fn topics_that_are_gone_and_partitions_that_were_added_are_named() {
+        let status = FlowStatus {
+            flow: "f".to_owned(),
+            missing_topics: vec!["orders".to_owned()],
+            added_partitions: vec![AddedPartition { topic: "in".to_owned(), partition: 3 }],
+            ..FlowStatus::default()
+        };
+        let text = text(&status);
+        for line in [
+            "loom_input_topic_missing{flow=\"f\",topic=\"orders\"} 1.0",
+            "loom_partition_added{flow=\"f\",topic=\"in\",partition=\"3\"} 1.0",
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line} is not in\n{text}");
+        }
+    }
 }

@@ -138,6 +138,9 @@ fn human(answer: &Answer) -> String {
                 let rows =
                     if place.rows == 1 { String::new() } else { format!("{} rows ", count(place.rows)) };
                 let _ = writeln!(out, "  {rows}at {}{plugin}, attempt {}", place.node, place.attempt);
+                if let Some(answer) = &place.answer {
+                    let _ = writeln!(out, "  why it waits: {answer}");
+                }
                 let _ = writeln!(out, "  what releases it: {}", place.release);
             }
             if oldest.places.is_empty() {
@@ -174,7 +177,9 @@ fn intake(intake: Intake) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use loom_runtime::status::{Call, PartitionStatus, PluginRef, WorkerInfo};
+    use loom_runtime::status::{
+        Call, Intake, Oldest, PartitionStatus, Place, PluginRef, Release, WorkerInfo,
+    };
     use serde_json::json;
 
     use super::{Answer, PartitionName, human};
@@ -220,6 +225,38 @@ in/0: nothing held the watermark; every record below 2 was resolved
         let answer = Answer { partition: partition(), worker: worker(12_500, None) };
         let value = serde_json::to_value(answer).unwrap();
         assert_eq!((&value["topic"], &value["said_by"]["age_ms"]), (&"in".into(), &12_500.into()));
+    }
+
+    #[test]
+    fn what_holds_a_partition_is_told_with_why_it_waits_and_what_releases_it() {
+        let place = Place {
+            node: "process[1]".to_owned(),
+            plugin: None,
+            attempt: 4,
+            rows: 1,
+            answer: Some("the service is away".to_owned()),
+            release: Release::Retry { in_ms: 3200 },
+        };
+        let partition = PartitionStatus {
+            partition: 3,
+            position: 1300,
+            committed: Some(1204),
+            end: Some(6324),
+            lag: Some(5120),
+            intake: Intake::Held,
+            outstanding_records: 96,
+            oldest: Some(Oldest { offset: 1204, age_ms: 12_300, places: vec![place] }),
+            ..partition()
+        };
+        assert_eq!(
+            human(&Answer { partition, worker: worker(40, None) }),
+            "in/3: offset 1204 holds the watermark; it was read 12.3 s ago
+  at process[1], attempt 4
+  why it waits: the service is away
+  what releases it: its next attempt, in 3.2 s
+  committed 1,204, position 1,300, lag 5,120; 96 open records; nothing more is read from it while rows of it wait
+"
+        );
     }
 
     #[test]

@@ -99,3 +99,38 @@ fn security_is_not_resolved() {
     folder.run(&["dev", "flow.yaml", "--input", "in.jsonl"]).expect_status(0);
     folder.run(&["run", "flow.yaml"]).expect_status(1).expect_one_error(&["${file:/no/such/secret}"]);
 }
+
+#[test]
+fn no_value_the_text_null_and_nothing_at_all_stay_three_things() {
+    let flow = SOUND
+        .replace("topics: [in]", "topics: [in]\n    tombstones: forward")
+        .replace("  - filter: payload.total > 10\n", "  - map: payload\n")
+        .replace("default: [", "wire: [");
+    let input = b"{\"payload\":{\"a\":1}}\n{\"payload\":null}\n{\"payload\":\"null\"}\n{\"payload\":\"\"}\n";
+    let folder = Folder::with(&[("flow.yaml", flow.as_bytes()), ("in.jsonl", input)]);
+    let ended = folder.run(&["dev", "flow.yaml", "--input", "in.jsonl", "--envelope"]);
+    ended.expect_status(0);
+    let lines = lines(&ended);
+    let written: Vec<&Value> =
+        lines.iter().filter(|line| line["topic"] == "out").map(|line| &line["payload"]).collect();
+    assert_eq!(written, [&json!("{\"a\":1}"), &Value::Null, &json!("null")]);
+    let failed = payloads(&lines, "failed");
+    assert_eq!(failed.len(), 1, "{lines:#?}");
+    let envelope: Value = serde_json::from_str(failed[0]).expect("the envelope is JSON");
+    assert_eq!((&envelope["kind"], &envelope["record"]["offset"]), (&json!("wire"), &json!(3)));
+}
+
+#[test]
+fn a_line_that_is_wrong_keeps_no_earlier_line_of_any_partition_back() {
+    let mut input = Vec::new();
+    for n in 0..3000 {
+        input.extend_from_slice(
+            format!("{{\"partition\":{},\"payload\":{{\"total\":{}}}}}\n", n % 3, 11 + n).as_bytes(),
+        );
+    }
+    input.extend_from_slice(b"{\"payloud\":1}\n");
+    let folder = Folder::with(&[("flow.yaml", SOUND.as_bytes()), ("in.jsonl", &input)]);
+    let ended = folder.run(&["dev", "flow.yaml", "--input", "in.jsonl", "--envelope", "--partitions", "3"]);
+    ended.expect_status(4).expect_one_error(&["in.jsonl:3001"]);
+    assert_eq!(payloads(&lines(&ended), "out").len(), 3000);
+}

@@ -11,6 +11,8 @@ pub struct OutOfRange {
     pub low: CommitOffset,
     /// The offset after the last.
     pub high: CommitOffset,
+    /// Up to where the log is the one that was read, where an election cut it below the position.
+    pub cut_at: Option<CommitOffset>,
     /// The topic's id at the start.
     pub topic_then: Option<TopicId>,
     /// The topic's id now.
@@ -29,10 +31,10 @@ pub enum Onward {
         /// The first offset that can be read.
         low: CommitOffset,
     },
-    /// The log was cut: on at its new end, and the floor is lowered to it.
-    End {
-        /// The new end.
-        high: CommitOffset,
+    /// The log was cut: on where it was, and the floor is lowered to it.
+    Cut {
+        /// Where: its new end, or the first of the other records that stand there now.
+        at: CommitOffset,
     },
     /// The flow stops.
     Stop(Why),
@@ -52,13 +54,15 @@ pub enum Why {
 pub fn onward(facts: &OutOfRange) -> Onward {
     let same = facts.topic_then.zip(facts.topic_now).map(|(then, now)| then == now);
     let inside = facts.position >= facts.low && facts.position <= facts.high;
-    match same {
-        Some(false) => Onward::Stop(Why::AnotherTopic),
-        _ if inside => Onward::There,
+    let cut_at = facts.cut_at.map(|at| at.min(facts.high).max(facts.low));
+    match (same, cut_at) {
+        (Some(false), _) => Onward::Stop(Why::AnotherTopic),
+        (_, None) if inside => Onward::There,
         _ if facts.refuse => Onward::Stop(Why::Refused),
+        (_, Some(at)) => Onward::Cut { at },
         _ if facts.position < facts.low => Onward::Beginning { low: facts.low },
-        Some(true) => Onward::End { high: facts.high },
-        None => Onward::Stop(Why::AnotherTopic),
+        (Some(true), None) => Onward::Cut { at: facts.high },
+        (None, None) => Onward::Stop(Why::AnotherTopic),
     }
 }
 
@@ -73,6 +77,7 @@ mod tests {
             position: CommitOffset(position),
             low: CommitOffset(100),
             high: CommitOffset(500),
+            cut_at: None,
             topic_then: Some(TopicId([1; 16])),
             topic_now: Some(TopicId([1; 16])),
             refuse: false,
@@ -82,13 +87,26 @@ mod tests {
     #[test]
     fn retention_goes_on_at_the_beginning_and_a_cut_log_at_its_end() {
         assert_eq!(onward(&facts(40)), Onward::Beginning { low: CommitOffset(100) });
-        assert_eq!(onward(&facts(501)), Onward::End { high: CommitOffset(500) });
+        assert_eq!(onward(&facts(501)), Onward::Cut { at: CommitOffset(500) });
         for position in [100, 300, 500] {
             assert_eq!(onward(&OutOfRange { refuse: true, ..facts(position) }), Onward::There);
         }
         for position in [99, 501] {
             assert_eq!(onward(&OutOfRange { refuse: true, ..facts(position) }), Onward::Stop(Why::Refused));
         }
+    }
+
+    #[test]
+    fn a_log_that_was_cut_and_has_grown_goes_on_where_it_was_cut() {
+        let cut = |position, at| OutOfRange { cut_at: Some(CommitOffset(at)), ..facts(position) };
+        assert_eq!(onward(&cut(300, 250)), Onward::Cut { at: CommitOffset(250) });
+        assert_eq!(onward(&cut(501, 250)), Onward::Cut { at: CommitOffset(250) }, "beyond the end likewise");
+        assert_eq!(onward(&cut(300, 40)), Onward::Cut { at: CommitOffset(100) }, "retention came after it");
+        let unknown = OutOfRange { topic_then: None, ..cut(300, 250) };
+        assert_eq!(onward(&unknown), Onward::Cut { at: CommitOffset(250) });
+        assert_eq!(onward(&OutOfRange { refuse: true, ..cut(300, 250) }), Onward::Stop(Why::Refused));
+        let other = OutOfRange { topic_now: Some(TopicId([2; 16])), ..cut(300, 250) };
+        assert_eq!(onward(&other), Onward::Stop(Why::AnotherTopic));
     }
 
     #[test]

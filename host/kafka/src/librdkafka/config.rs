@@ -141,8 +141,9 @@ pub(super) fn producer(settings: &ProducerSettings) -> Result<Conf, KafkaError> 
     // The topic's limit decides what is too large, not the client's own, which is lower than a broker's default. Batches
     // stay small all the same.
     keys.set("message.max.bytes", 64 << 20);
-    // A topic that is not there for a while (made again, metadata late) is waited for.
-    keys.set("topic.metadata.propagation.max.ms", 60_000);
+    // How long a topic that is not there for a while is waited for is the runtime's business. This is no more than that:
+    // the client also takes so long to believe that a topic is there again.
+    keys.set("topic.metadata.propagation.max.ms", 5_000);
     if let Some(compression) = &settings.compression {
         keys.set("compression.type", compression);
     }

@@ -68,6 +68,7 @@ struct Record {
 enum Event {
     End(CommitOffset),
     OutOfRange,
+    Cut(CommitOffset),
     Failed(KafkaError),
 }
 
@@ -165,7 +166,7 @@ impl PartitionSource for Source {
         }
         let mut taken = take.taken;
         taken.more = !emptied || !slot.aside.is_empty();
-        if matches!(taken.notice, Some(Notice::OutOfRange)) {
+        if matches!(taken.notice, Some(Notice::OutOfRange | Notice::Cut { .. })) {
             slot.ended = true;
         }
         if let (true, Some(position)) = (self.stores, taken.position) {
@@ -319,6 +320,7 @@ impl Take<'_> {
         match event {
             Event::End(offset) => self.taken.end = Some(offset),
             Event::OutOfRange => self.taken.notice = Some(Notice::OutOfRange),
+            Event::Cut(end) => self.taken.notice = Some(Notice::Cut { end }),
             Event::Failed(error) => self.taken.notice = Some(Notice::Failed(error)),
         }
     }
@@ -331,7 +333,9 @@ impl Event {
         match code.known() {
             // The event's own offset: a partition's end may have moved on since.
             Some(E::PartitionEOF) => Event::End(CommitOffset(message.offset())),
-            Some(E::AutoOffsetReset | E::OffsetOutOfRange | E::LogTruncation) => Event::OutOfRange,
+            Some(E::AutoOffsetReset | E::OffsetOutOfRange | E::LogTruncation) => {
+                cut_at(&message.text()).map_or(Event::OutOfRange, Event::Cut)
+            }
             _ => {
                 let kind = match kind(code) {
                     // A broken batch is not the client's end.
@@ -343,6 +347,14 @@ impl Event {
             }
         }
     }
+}
+
+/// Where the client found the log cut: it says so in its text only.
+fn cut_at(text: &str) -> Option<CommitOffset> {
+    let (_, end) =
+        text.split_once("log truncation detected").and_then(|(_, text)| text.split_once("end offset is "))?;
+    let digits = end.find(|other: char| !other.is_ascii_digit()).unwrap_or(end.len());
+    end[..digits].parse().ok().map(CommitOffset)
 }
 
 impl Aside {
@@ -360,5 +372,26 @@ impl Aside {
             payload: message.payload().map(<[u8]>::to_vec),
             headers,
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use loom_types::CommitOffset;
+
+    use super::cut_at;
+
+    #[test]
+    fn where_a_log_was_cut_is_read_from_the_clients_text() {
+        let text = "Partition log truncation detected at offset 12 (leader epoch 1): broker end offset is 6 (offset leader \
+                    epoch 0). Reset to INVALID.: Local: Partition log truncation detected (broker 1)";
+        assert_eq!(cut_at(text), Some(CommitOffset(6)));
+        for other in [
+            "fetch failed due to requested offset not available on the broker: Broker: Offset out of range (broker 1)",
+            "No epoch found less or equal to offset 12 (leader epoch 1): broker end offset is -1 (offset leader epoch -1).",
+            "",
+        ] {
+            assert_eq!(cut_at(other), None, "{other}");
+        }
     }
 }

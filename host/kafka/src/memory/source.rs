@@ -112,9 +112,10 @@ impl<'a> Giving<'a> {
 }
 
 impl ReaderPartition {
-    /// Whether the log was cut below an offset since the record before it was read, by an election that lost records.
-    fn is_cut(&self, log: &Log, offset: i64) -> bool {
-        self.epoch.is_some_and(|epoch| epoch < log.epoch() && offset > log.end_of_epoch(epoch))
+    /// Where the log was cut below an offset since the record before it was read, by an election that lost records.
+    fn cut(&self, log: &Log, offset: i64) -> Option<i64> {
+        let epoch = self.epoch.filter(|epoch| *epoch < log.epoch())?;
+        Some(log.end_of_epoch(epoch)).filter(|end| offset > *end)
     }
 }
 
@@ -198,7 +199,7 @@ impl State {
     fn fetch(&mut self, place: &mut ReaderPartition) {
         let log = &self.topics[place.slot].logs[place.name.partition as usize];
         let from = place.fetched.max(place.next);
-        if from < log.low() || from > log.high() || place.is_cut(log, from) {
+        if from < log.low() || from > log.high() || place.cut(log, from).is_some() {
             // Found by `read`, behind what was fetched.
             return;
         }
@@ -224,9 +225,11 @@ impl State {
         let topic = &mut self.topics[place.slot];
         let final_end = topic.feed.is_none_or(|feed| self.feeds[feed].state == FeedState::Ended);
         let log = &mut topic.logs[place.name.partition as usize];
-        if place.is_cut(log, place.next) || place.next < log.low() || place.next > log.high() {
+        let cut = place.cut(log, place.next).map(|end| Notice::Cut { end: CommitOffset(end) });
+        let outside = place.next < log.low() || place.next > log.high();
+        if let Some(notice) = cut.or(outside.then_some(Notice::OutOfRange)) {
             place.waits_for_seek = true;
-            giving.taken.notice = Some(Notice::OutOfRange);
+            giving.taken.notice = Some(notice);
             return;
         }
         let (notice_at, mut notice) = (log.notice_at(), false);

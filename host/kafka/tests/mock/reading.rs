@@ -108,7 +108,7 @@ fn a_start_outside_of_the_partition_waits_for_a_seek() {
     let mut reading = read(&broker, "in", 1000);
     let out = reading.until("a notice", |taken| match &taken.notice {
         Some(Notice::OutOfRange) => Some(true),
-        Some(Notice::Failed(_)) => Some(false),
+        Some(Notice::Cut { .. } | Notice::Failed(_)) => Some(false),
         None => None,
     });
     assert!(out);

@@ -12,6 +12,7 @@ pub mod offsets;
 mod ownership;
 mod plugins;
 mod positions;
+mod questions;
 mod rounds;
 mod topics;
 

@@ -12,7 +12,8 @@ use loom_kafka::{Bounds, Broker, Committed, Group, GroupEntry, Kind};
 use loom_types::{CommitOffset, TopicId, TopicPartition};
 
 use super::ownership::no_members;
-use super::topics::Patience;
+use super::questions;
+use super::topics::{self, Patience, partitions_of};
 use crate::clock::SystemClock;
 use crate::failure::{AssemblyError, Status};
 use crate::identity::{Identity, is_gone};
@@ -86,38 +87,15 @@ pub struct Move {
 pub fn read(plan: &Plan, broker: &dyn Broker, stop: &Stop) -> Result<Vec<GroupOffset>, Vec<AssemblyError>> {
     let mut patience = patience(plan, stop);
     let one = |error| vec![error];
-    let names: Vec<&str> = plan.consumer.topics.iter().map(|topic| &**topic).collect();
-    let what = format!("asking {} about its topics", plan.consumer.brokers.join(", "));
-    let infos = patience.ask(&what, |timeout| broker.topics(&names, timeout)).map_err(one)?;
-    let mut partitions = Vec::new();
-    let mut errors = Vec::new();
-    for (topic, info) in plan.consumer.topics.iter().zip(infos) {
-        match info {
-            Ok(info) => {
-                let each =
-                    (0..info.partitions).map(|number| (TopicPartition::new(topic.clone(), number), info.id));
-                partitions.extend(each);
-            }
-            Err(error) => {
-                errors.push(AssemblyError::failed(format!("topic {topic} cannot be used: {error}")))
-            }
-        }
-    }
-    if !errors.is_empty() {
-        return Err(errors);
-    }
-    let names: Vec<TopicPartition> = partitions.iter().map(|(partition, _)| partition.clone()).collect();
-    let what = format!("fetching the offsets of group {}", plan.consumer.group_id);
-    let committed = patience
-        .ask(&what, |timeout| {
-            broker.committed(Group::Input, &names, timeout)?.into_iter().collect::<Result<Vec<_>, _>>()
-        })
-        .map_err(one)?;
+    let topics = topics::inputs(plan, broker, &mut patience)?;
+    let partitions = partitions_of(plan, &topics);
+    let names: Vec<TopicPartition> = partitions.iter().map(|(_, partition)| partition.clone()).collect();
+    let committed =
+        questions::committed(&plan.consumer.group_id, broker, &names, &mut patience).map_err(one)?;
     let mut offsets = Vec::new();
-    for ((partition, topic), committed) in partitions.into_iter().zip(committed) {
-        let what = format!("asking for the bounds of {partition}");
-        let bounds = patience.ask(&what, |timeout| broker.bounds(&partition, timeout)).map_err(one)?;
-        offsets.push(GroupOffset { partition, topic, committed, bounds });
+    for ((topic, partition), committed) in partitions.into_iter().zip(committed) {
+        let bounds = questions::bounds(broker, &partition, &mut patience).map_err(one)?;
+        offsets.push(GroupOffset { partition, topic: topics[usize::from(topic)].id, committed, bounds });
     }
     Ok(offsets)
 }
@@ -132,12 +110,8 @@ pub fn moves(
 ) -> Result<Vec<Move>, Vec<AssemblyError>> {
     let names: Vec<TopicPartition> = offsets.iter().map(|offset| offset.partition.clone()).collect();
     let at = match to {
-        MoveTo::Time(time) => {
-            let ask = |timeout| {
-                broker.offsets_at(&names, time, timeout)?.into_iter().collect::<Result<Vec<_>, _>>()
-            };
-            patience(plan, stop).ask("asking for the offsets of a time", ask).map_err(|error| vec![error])?
-        }
+        MoveTo::Time(time) => questions::offsets_at(broker, &names, time, &mut patience(plan, stop))
+            .map_err(|error| vec![error])?,
         _ => vec![None; names.len()],
     };
     let mut moves = Vec::new();

@@ -6,10 +6,11 @@ use loom_delivery::start::{Asked, Facts, GroupOffset, Reset, Start, Warning, cho
 use loom_delivery::{Mark, Stand};
 use loom_flow::Plan;
 use loom_flow::plan::{OffsetReset, OutOfRange};
-use loom_kafka::{Bounds, Broker, Committed, Group, KafkaError, Kind, TopicInfo};
+use loom_kafka::{Bounds, Broker, Committed, TopicInfo};
 use loom_types::{CommitOffset, TopicId, TopicPartition};
 
-use super::topics::Patience;
+use super::questions;
+use super::topics::{Patience, partitions_of};
 use crate::StartFrom;
 use crate::failure::AssemblyError;
 use crate::status;
@@ -61,23 +62,13 @@ pub(super) fn choose(
     from: StartFrom,
     patience: &mut Patience,
 ) -> Result<Vec<Position>, Vec<AssemblyError>> {
-    let mut partitions = Vec::new();
-    for (index, (topic, info)) in plan.consumer.topics.iter().zip(topics).enumerate() {
-        let numbers = 0..info.partitions;
-        partitions.extend(numbers.map(|number| (index as u16, TopicPartition::new(topic.clone(), number))));
-    }
+    let partitions = partitions_of(plan, topics);
     let names: Vec<TopicPartition> = partitions.iter().map(|(_, partition)| partition.clone()).collect();
-    let what = format!("fetching the offsets of group {}", plan.consumer.group_id);
-    let committed = patience
-        .ask(&what, |timeout| answered(&names, broker.committed(Group::Input, &names, timeout)?))
-        .map_err(|error| vec![error])?;
+    let one = |error| vec![error];
+    let committed = questions::committed(&plan.consumer.group_id, broker, &names, patience).map_err(one)?;
     let mut times = Vec::new();
     if let StartFrom::Time(at) = from {
-        times = patience
-            .ask("looking a time up in the partitions", |timeout| {
-                answered(&names, broker.offsets_at(&names, at, timeout)?)
-            })
-            .map_err(|error| vec![error])?;
+        times = questions::offsets_at(broker, &names, at, patience).map_err(one)?;
     }
     let known: BTreeSet<u16> = partitions
         .iter()
@@ -89,9 +80,7 @@ pub(super) fn choose(
     let mut positions = Vec::new();
     let mut errors = Vec::new();
     for (at, ((topic, partition), committed)) in partitions.into_iter().zip(committed).enumerate() {
-        let what = format!("asking for the bounds of {partition}");
-        let bounds =
-            patience.ask(&what, |timeout| broker.bounds(&partition, timeout)).map_err(|error| vec![error])?;
+        let bounds = questions::bounds(broker, &partition, patience).map_err(one)?;
         let topic_id = topics[usize::from(topic)].id;
         let facts = Facts {
             asked: asked(from, bounds, times.get(at).copied().flatten()),
@@ -131,21 +120,6 @@ fn asked(from: StartFrom, bounds: Bounds, at_time: Option<CommitOffset>) -> Opti
 fn group_offset(committed: &Committed) -> GroupOffset {
     let mark = Mark::parse(&committed.metadata).unwrap_or_default();
     GroupOffset { offset: committed.offset, topic: mark.topic, replay: mark.replay }
-}
-
-/// An error inside an answer counts like an error of the call: it never becomes "no offset".
-fn answered<T>(
-    names: &[TopicPartition],
-    answers: Vec<Result<Option<T>, KafkaError>>,
-) -> Result<Vec<Option<T>>, KafkaError> {
-    // What will not pass is told before what may.
-    let mut errors: Vec<(usize, &KafkaError)> =
-        answers.iter().enumerate().filter_map(|(at, answer)| Some((at, answer.as_ref().err()?))).collect();
-    errors.sort_by_key(|(_, error)| matches!(error.kind, Kind::Coordinator | Kind::Transient));
-    if let Some((at, error)) = errors.first() {
-        return Err(KafkaError { message: format!("{}: {}", names[*at], error.message), ..(*error).clone() });
-    }
-    answers.into_iter().collect()
 }
 
 fn warn(partition: &TopicPartition, warning: Warning) {

@@ -6,7 +6,7 @@ use loom_delivery::Backoff;
 use loom_flow::Plan;
 use loom_flow::plan::OutputPlan;
 use loom_kafka::{Broker, KafkaError, Kind, OutputInfo, TopicInfo};
-use loom_types::Moment;
+use loom_types::{Moment, TopicPartition};
 
 use crate::clock::Clock;
 use crate::failure::AssemblyError;
@@ -93,40 +93,20 @@ pub(super) fn look_up(
     broker: &dyn Broker,
     patience: &mut Patience,
 ) -> Result<Topics, Vec<AssemblyError>> {
-    let names: Vec<&str> = plan.consumer.topics.iter().map(|topic| &**topic).collect();
-    let brokers = plan.consumer.brokers.join(", ");
-    let what = format!("asking {brokers} (kafka.{}.brokers) about its topics", plan.consumer.name);
-    let inputs = patience
-        .ask(&what, |timeout| settled(broker.topics(&names, timeout)?))
-        .map_err(|error| vec![error])?;
+    let inputs = ask_inputs(plan, broker, patience)?;
     let outputs = output_settings(&plan.outputs, &[]);
     let what = "asking the producers' brokers about the output topics";
     let written = patience
         .ask(what, |timeout| settled(broker.output_topics(&outputs, timeout)?))
         .map_err(|error| vec![error])?;
 
-    let mut errors = Vec::new();
-    let mut known: Option<Vec<String>> = None;
-    let mut refuse = |topic: &str, role: String, error: &KafkaError| {
-        let known =
-            known.get_or_insert_with(|| broker.topic_names(Duration::from_secs(5)).unwrap_or_default());
-        // To write to what the flow reads would be a loop.
-        let inputs = &plan.consumer.topics;
-        let known = known.iter().filter(|name| !inputs.iter().any(|input| **input == ***name));
-        errors.push(missing(topic, &role, error, known));
-    };
-    let mut found = Vec::new();
-    for (topic, info) in plan.consumer.topics.iter().zip(&inputs) {
-        match info {
-            Ok(info) => found.push(info.clone()),
-            Err(error) => refuse(topic, format!("input topic (kafka.{}.topics)", plan.consumer.name), error),
-        }
-    }
+    let mut unusable = Unusable::new(plan, broker);
+    let found = unusable.of_inputs(inputs);
     let mut outputs = Vec::with_capacity(written.len());
     for (output, info) in plan.outputs.iter().zip(written) {
         match info {
             Ok(info) if info.may_write == Some(false) => {
-                refuse(&output.topic, role(output), &may_not_be_written());
+                unusable.add(&output.topic, &role(output), &may_not_be_written());
             }
             Ok(info) => {
                 if let Err(error) = &info.described {
@@ -139,10 +119,85 @@ pub(super) fn look_up(
                 }
                 outputs.push(info);
             }
-            Err(error) => refuse(&output.topic, role(output), &error),
+            Err(error) => unusable.add(&output.topic, &role(output), &error),
         }
     }
-    if errors.is_empty() { Ok(Topics { inputs: found, outputs }) } else { Err(errors) }
+    unusable.none_or(Topics { inputs: found, outputs })
+}
+
+/// Looks the input topics up, by the plan's order.
+pub(super) fn inputs(
+    plan: &Plan,
+    broker: &dyn Broker,
+    patience: &mut Patience,
+) -> Result<Vec<TopicInfo>, Vec<AssemblyError>> {
+    let infos = ask_inputs(plan, broker, patience)?;
+    let mut unusable = Unusable::new(plan, broker);
+    let found = unusable.of_inputs(infos);
+    unusable.none_or(found)
+}
+
+/// Every partition of the input topics, with the index of its topic.
+pub(super) fn partitions_of(plan: &Plan, topics: &[TopicInfo]) -> Vec<(u16, TopicPartition)> {
+    let topics = plan.consumer.topics.iter().zip(topics).enumerate();
+    let each = topics.flat_map(|(index, (topic, info))| {
+        (0..info.partitions).map(move |number| (index as u16, TopicPartition::new(topic.clone(), number)))
+    });
+    each.collect()
+}
+
+fn ask_inputs(
+    plan: &Plan,
+    broker: &dyn Broker,
+    patience: &mut Patience,
+) -> Result<Infos<TopicInfo>, Vec<AssemblyError>> {
+    let names: Vec<&str> = plan.consumer.topics.iter().map(|topic| &**topic).collect();
+    let brokers = plan.consumer.brokers.join(", ");
+    let what = format!("asking {brokers} (kafka.{}.brokers) about its topics", plan.consumer.name);
+    patience.ask(&what, |timeout| settled(broker.topics(&names, timeout)?)).map_err(|error| vec![error])
+}
+
+/// The topics that cannot be used; all are told at once.
+struct Unusable<'a> {
+    plan: &'a Plan,
+    broker: &'a dyn Broker,
+    /// The topics that can be seen, once that was asked.
+    known: Option<Vec<String>>,
+    errors: Vec<AssemblyError>,
+}
+
+impl<'a> Unusable<'a> {
+    fn new(plan: &'a Plan, broker: &'a dyn Broker) -> Self {
+        Unusable { plan, broker, known: None, errors: Vec::new() }
+    }
+
+    /// Takes the input topics that can be used.
+    fn of_inputs(&mut self, infos: Infos<TopicInfo>) -> Vec<TopicInfo> {
+        let plan = self.plan;
+        let mut found = Vec::with_capacity(infos.len());
+        for (topic, info) in plan.consumer.topics.iter().zip(infos) {
+            match info {
+                Ok(info) => found.push(info),
+                Err(error) => {
+                    self.add(topic, &format!("input topic (kafka.{}.topics)", plan.consumer.name), &error);
+                }
+            }
+        }
+        found
+    }
+
+    fn add(&mut self, topic: &str, role: &str, error: &KafkaError) {
+        let ask = || self.broker.topic_names(Duration::from_secs(5)).unwrap_or_default();
+        let known = self.known.get_or_insert_with(ask);
+        // To write to what the flow reads would be a loop.
+        let inputs = &self.plan.consumer.topics;
+        let known = known.iter().filter(|name| !inputs.iter().any(|input| **input == ***name));
+        self.errors.push(missing(topic, role, error, known));
+    }
+
+    fn none_or<T>(self, found: T) -> Result<T, Vec<AssemblyError>> {
+        if self.errors.is_empty() { Ok(found) } else { Err(self.errors) }
+    }
 }
 
 /// What a message calls an output's topic.

@@ -1,6 +1,6 @@
 //! All that blocks on a broker while a flow runs: one keeper a process, on a thread of its own.
 //!
-//! Each beat it keeps the lease, reads the group's offsets back, and now and then looks at the input topics again;
+//! Each beat it keeps the lease, reads the group's offsets back, and now and then looks at the topics again;
 //! between beats it answers what workers ask. It decides nothing about records: what it finds goes to the workers by
 //! their desks, and what must stop the flow is a failure and a request to stop. It is written as `step(now) -> when next`,
 //! so that a simulation drives it as it drives workers.
@@ -32,7 +32,7 @@ pub(crate) use topics::another_topic;
 
 use lease::Beat;
 
-/// After so many beats the input topics are looked at again: half a minute by default.
+/// After so many beats the topics are looked at again, inputs and outputs: half a minute by default.
 const TOPICS_EVERY: u64 = 6;
 
 /// After a question that could not be answered.
@@ -113,6 +113,9 @@ impl Keeper {
             partitions_added: 0,
             failures: Vec::new(),
         };
+        // What was told of an earlier round is no longer so.
+        keeper.parts.board.write(|status| status.added.clear());
+        keeper.tell_topics();
         keeper.publish(false);
         keeper
     }
@@ -193,8 +196,12 @@ impl Keeper {
             self.read_back(now);
         }
         let missing = self.parts.topics.iter().any(|topic| topic.missing_since.is_some());
-        if (missing || self.beats.is_multiple_of(TOPICS_EVERY)) && self.parts.gate.get() != Commits::Shut {
+        let all = self.beats.is_multiple_of(TOPICS_EVERY);
+        if (missing || all) && self.parts.gate.get() != Commits::Shut {
             self.look_at_topics(now);
+        }
+        if all && self.parts.gate.get() != Commits::Shut {
+            self.look_at_outputs();
         }
     }
 

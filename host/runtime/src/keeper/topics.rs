@@ -1,13 +1,15 @@
-//! The input topics, looked at again while the flow runs: whether they are still there and the same, and whether they
-//! grew.
+//! The topics, looked at again while the flow runs: whether the inputs are still there and the same, and whether they
+//! grew; what the outputs take.
 
 use std::time::Duration;
 
+use loom_flow::plan::OutputId;
 use loom_kafka::Kind;
 use loom_types::{Moment, TopicPartition};
 
 use super::{Commits, Keeper};
 use crate::failure::Failure;
+use crate::status::AddedPartition;
 
 /// A topic that brokers do not know for so long was deleted: one that comes back knows the newest a little later.
 const DELETED_AFTER: Duration = Duration::from_secs(10);
@@ -66,11 +68,7 @@ impl Keeper {
             self.parts.board.write(|status| status.added.extend(added));
             topic.partitions = to;
         }
-        let added: Vec<String> =
-            self.parts.board.read().added.iter().map(|partition| partition.to_string()).collect();
-        if !added.is_empty() {
-            self.note("partitions_added", format!("read after a restart: {}", added.join(", ")));
-        }
+        self.tell_topics();
         if !other.is_empty() {
             self.end(Failure::new(another_topic(&other.join(", "))));
         } else if !deleted.is_empty() && !self.parts.stop.is_requested() {
@@ -81,6 +79,38 @@ impl Keeper {
                 deleted.join(", ")
             )));
             self.parts.stop.request();
+        }
+    }
+
+    /// Tells the board what is known of the input topics.
+    pub(super) fn tell_topics(&self) {
+        let Some(board) = &self.parts.notes else { return };
+        let missing = self.parts.topics.iter().filter(|topic| topic.missing_since.is_some());
+        board.set_topics(
+            missing.map(|topic| topic.name.to_string()).collect(),
+            self.parts.board.read().added.iter().map(AddedPartition::from).collect(),
+        );
+    }
+
+    /// Tells the workers what the output topics take now. One that became compacted would answer a record without a key
+    /// with an error that some clients try again for ever, so it must be known before.
+    pub(super) fn look_at_outputs(&self) {
+        if self.parts.outputs.is_empty() {
+            return;
+        }
+        let infos = match self.parts.broker.output_topics(&self.parts.outputs, self.timeout()) {
+            Ok(infos) => infos,
+            Err(error) => {
+                tracing::debug!(reason = %error, "the output topics could not be looked at; it is tried again later");
+                return;
+            }
+        };
+        // What could not be read is no news; a topic that is gone shows when it is written to.
+        let known = infos.into_iter().enumerate().filter_map(|(at, info)| Some((OutputId(at), info.ok()?)));
+        for (output, info) in known.filter(|(_, info)| info.described.is_ok()) {
+            for desk in &self.parts.desks {
+                desk.tell_about(output, Ok(info.clone()));
+            }
         }
     }
 

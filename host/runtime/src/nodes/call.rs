@@ -204,7 +204,10 @@ impl Flow {
                         log_retry(&row, wait, &failure.reason);
                     }
                     retried += 1;
-                    lanes.open(partition, due, backoff).rows.push_back(Late::Again(row));
+                    lanes
+                        .open(partition, due, backoff)
+                        .rows
+                        .push_back(Late::Again(row.after(&failure.reason)));
                 }
                 Some(failure) if failure.cause == Cause::Retry => {
                     failed.push(retries_used_up(row, &failure.reason));

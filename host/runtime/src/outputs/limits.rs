@@ -53,6 +53,11 @@ impl Limits {
         self.max_bytes
     }
 
+    /// Whether a record without a key is refused.
+    pub(super) fn is_compacted(&self) -> bool {
+        self.compacted
+    }
+
     /// Whether they were read so lately that an objection counts; the topic may have been configured anew.
     pub(super) fn are_fresh(&self, now: Moment) -> bool {
         now.since(self.read_at) < FRESH

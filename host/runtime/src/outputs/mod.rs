@@ -7,6 +7,7 @@
 
 mod codec;
 mod facts;
+mod known;
 mod limits;
 mod pending;
 mod queue;
@@ -14,6 +15,7 @@ mod size;
 mod table;
 #[cfg(test)]
 mod tests;
+mod trials;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -227,17 +229,23 @@ impl Outputs {
     }
 
     /// Every row that waits to be sent, by an output of its topic, with what it waits for where it is not room in the
-    /// client's queue.
-    pub(crate) fn each_pending(&self, mut each: impl FnMut(OutputId, &Token, Option<&'static str>)) {
+    /// client's queue, and what the brokers said last because of which it waits.
+    pub(crate) fn each_pending(
+        &self,
+        mut each: impl FnMut(OutputId, &Token, Option<&'static str>, Option<&str>),
+    ) {
         for (output, queue) in self.output_of.iter().zip(&self.queues) {
-            let what = queue.waits_for();
-            queue.tokens().for_each(|token| each(*output, token, what));
+            let (what, answer) = (queue.waits_for(), queue.answer());
+            queue.tokens().for_each(|token| each(*output, token, what, answer));
         }
     }
 
-    /// Every row that a client has.
-    pub(crate) fn each_in_flight(&self, mut each: impl FnMut(OutputId, &Token)) {
-        self.writer.each_in_flight(&mut |index, token| each(self.table.route(index).output, token));
+    /// Every row that a client has, with what the brokers said of it before, where it is sent again.
+    pub(crate) fn each_in_flight(&self, mut each: impl FnMut(OutputId, &Token, Option<&str>)) {
+        self.writer.each_in_flight(&mut |index, token| {
+            let output = self.table.route(index).output;
+            each(output, token, self.queues[self.queue_of[output.0]].answer());
+        });
     }
 
     /// Where rows wait to be sent, and why, as far as it is known; with how many.

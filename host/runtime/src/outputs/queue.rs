@@ -2,8 +2,8 @@
 //!
 //! - A row that the topic does not take by its configuration is not sent: see `limits.rs`. Where the configuration was
 //!   not read just now it is read again first, and the queue waits for that.
-//! - Brokers refuse batches. Rows of one that was refused are sent again one at a time, each with nothing else of this
-//!   queue under way, so that the one that is refused then is the culprit. Order across that is not promised.
+//! - Brokers refuse batches. Rows of one that was refused are sent again in halves until the culprit stands alone: see
+//!   `trials.rs`. Order across that is not promised.
 //! - A topic that is not known is waited for while metadata settles: what came back is sent again, in order, until
 //!   patience is used up.
 //!
@@ -19,30 +19,21 @@ use loom_types::{Batch, Moment, PartitionId};
 
 use super::Counts;
 use super::codec::Codec;
+use super::known::Known;
 use super::limits::{Limits, Objection};
 use super::pending::Pending;
 use super::table::OutputTable;
+use super::trials::{Back, Trials};
 use crate::envelope::raw_form;
 
 /// How long a topic may be unknown before its rows are refused.
 const UNKNOWN_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The first and the longest wait before rows are sent again, and before a topic's configuration is asked for again.
-const WAITS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+pub(super) const WAITS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
 /// A single row that is called corrupt so often is refused: the code may also mean that bytes were damaged on their way.
 const CORRUPT_TRIES: u32 = 3;
-
-/// A row that came back.
-#[derive(Debug)]
-struct Back {
-    index: OutputIndex,
-    batch: Arc<Batch>,
-    row: u32,
-    token: Token,
-    /// How often it was sent alone.
-    sends: u32,
-}
 
 /// A row that its topic does not take.
 #[derive(Debug)]
@@ -66,25 +57,13 @@ pub(super) enum Answer {
     Kept,
 }
 
-/// The question for a topic's configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Question {
-    Answered,
-    Wanted(Moment),
-    Asked,
-}
-
 /// See the module's description.
 pub(super) struct Queue {
     topic: Arc<str>,
     codec: Option<Codec>,
-    limits: Limits,
-    /// Counts readings of the limits.
-    epoch: u64,
+    known: Known,
     /// The client makes no larger batch, single rows apart.
     largest_batch: usize,
-    question: Question,
-    ask_backoff: Backoff,
     pending: VecDeque<Pending>,
     /// Entries of `pending` that were added since the last `send`.
     fresh: usize,
@@ -96,10 +75,8 @@ pub(super) struct Queue {
     refused: u64,
     /// Rows that came back and are sent again, each time.
     pub resent: u64,
-    /// Rows that are sent one at a time.
-    alone: VecDeque<Back>,
-    /// How often the row that is under way alone was sent alone before.
-    trial: Option<u32>,
+    /// Rows of refused batches.
+    trials: Trials,
     /// Rows that are sent again together.
     returned: VecDeque<Back>,
     /// Nothing is sent before.
@@ -107,6 +84,8 @@ pub(super) struct Queue {
     backoff: Backoff,
     /// Since when the topic is unknown.
     unknown_since: Option<Moment>,
+    /// What the brokers said last against a row or a question, for people.
+    answer: Option<Arc<str>>,
 }
 
 impl Queue {
@@ -119,11 +98,8 @@ impl Queue {
         Queue {
             topic,
             codec: compression.and_then(Codec::named),
-            limits,
-            epoch: 0,
+            known: Known::new(limits),
             largest_batch,
-            question: Question::Answered,
-            ask_backoff: Backoff::new(WAITS.0, WAITS.1),
             pending: VecDeque::new(),
             fresh: 0,
             shared: false,
@@ -131,12 +107,12 @@ impl Queue {
             acknowledged: 0,
             refused: 0,
             resent: 0,
-            alone: VecDeque::new(),
-            trial: None,
+            trials: Trials::default(),
             returned: VecDeque::new(),
             due: None,
             backoff: Backoff::new(WAITS.0, WAITS.1),
             unknown_since: None,
+            answer: None,
         }
     }
 
@@ -171,8 +147,8 @@ impl Queue {
                     return;
                 }
                 self.due = None;
-                self.send_alone(now, table, writer, out);
-                if self.in_flight > 0 || !self.alone.is_empty() {
+                self.send_trial(now, table, writer, out);
+                if self.in_flight > 0 || !self.trials.is_empty() {
                     return;
                 }
                 self.rejoin(table);
@@ -186,37 +162,47 @@ impl Queue {
     }
 
     fn has_back(&self) -> bool {
-        !self.alone.is_empty() || !self.returned.is_empty() || self.trial.is_some()
+        !self.returned.is_empty() || !self.trials.is_empty()
     }
 
-    /// Sends one row with nothing beside it.
-    fn send_alone(
+    /// Sends the next rows whose batch was refused, with nothing beside them.
+    fn send_trial(
         &mut self,
         now: Moment,
         table: &OutputTable,
         writer: &mut dyn TopicSink,
         out: &mut Vec<Refused>,
     ) {
-        while let Some(back) = self.alone.pop_front() {
-            let judged = self.limits.judge(&back.batch, back.row, self.codec);
-            match judged {
-                Err(_) if !self.may_object(now) => {
-                    self.alone.push_front(back);
-                    return;
-                }
-                Err(objection) => self.object(objection, back, table, out),
-                Ok(()) => {
-                    let stamp = table.route(back.index).stamp;
-                    let mut token = VecDeque::from([back.token]);
-                    let sent = writer.send(back.index, &back.batch, &[back.row], stamp, &mut token);
-                    if sent == 1 {
-                        self.in_flight += 1;
-                        self.trial = Some(back.sends);
-                    } else if let Some(token) = token.pop_front() {
-                        self.alone.push_front(Back { token, ..back });
+        while let Some(mut group) = self.trials.next() {
+            let (mut sent, mut sends) = (0, 0);
+            while let Some(back) = group.pop_front() {
+                match self.known.limits().judge(&back.batch, back.row, self.codec) {
+                    Err(_) if !self.known.may_object(now) => {
+                        group.push_front(back);
+                        break;
                     }
-                    return;
+                    Err(objection) => self.object(objection, back, table, out),
+                    Ok(()) => {
+                        let stamp = table.route(back.index).stamp;
+                        let mut token = VecDeque::from([back.token]);
+                        sent += writer.send(back.index, &back.batch, &[back.row], stamp, &mut token);
+                        sends = back.sends;
+                        if let Some(token) = token.pop_front() {
+                            group.push_front(Back { token, ..back });
+                            break;
+                        }
+                    }
                 }
+            }
+            let waits = !group.is_empty();
+            self.trials.put_back(group);
+            if sent > 0 {
+                self.in_flight += sent;
+                self.trials.begin(sent, sends);
+                return;
+            }
+            if waits {
+                return;
             }
         }
     }
@@ -243,13 +229,13 @@ impl Queue {
         out: &mut Vec<Refused>,
     ) {
         // The topic takes less than when the client was made: no more is under way than one batch may hold.
-        let narrow = self.limits.max_bytes() < self.largest_batch;
+        let narrow = self.known.limits().max_bytes() < self.largest_batch;
         if narrow && self.in_flight > 0 {
             return;
         }
         while let Some(front) = self.pending.front_mut() {
-            let objection = front.look(self.epoch, &self.limits, self.codec);
-            let ready = front.ready(narrow.then(|| self.limits.max_bytes()));
+            let objection = front.look(self.known.epoch(), self.known.limits(), self.codec);
+            let ready = front.ready(narrow.then(|| self.known.limits().max_bytes()));
             if !ready.is_empty() {
                 let wanted = ready.len();
                 let accepted = front.send(ready, writer);
@@ -266,7 +252,7 @@ impl Queue {
             }
             let Some(front) = self.pending.front_mut() else { return };
             let Some(objection) = objection.filter(|_| front.is_at_objection()) else { continue };
-            if !self.may_object(now) {
+            if !self.known.may_object(now) {
                 return;
             }
             let Some(front) = self.pending.front_mut() else { return };
@@ -279,21 +265,6 @@ impl Queue {
                 // Its raw form goes first.
                 return;
             }
-        }
-    }
-
-    /// Whether what the configuration says against a row counts; where it is not fresh it is asked for.
-    fn may_object(&mut self, now: Moment) -> bool {
-        let fresh = self.limits.are_fresh(now);
-        if !fresh {
-            self.want(now);
-        }
-        fresh
-    }
-
-    fn want(&mut self, at: Moment) {
-        if self.question == Question::Answered {
-            self.question = Question::Wanted(at);
         }
     }
 
@@ -312,7 +283,7 @@ impl Queue {
             && let Some(raw) = raw_form(&batch, row)
         {
             tracing::debug!(output = &*self.topic, reason, "an envelope is sent in its raw form");
-            self.alone.push_front(Back { index, batch: Arc::new(raw), row: 0, token, sends });
+            self.trials.again(Back { index, batch: Arc::new(raw), row: 0, token, sends });
             return None;
         }
         self.refused += 1;
@@ -330,7 +301,10 @@ impl Queue {
         table: &OutputTable,
     ) -> Answer {
         self.in_flight -= 1;
-        let trial = self.trial.take();
+        let (alone, first) = (self.trials.alone(), self.trials.is_empty());
+        if self.in_flight == 0 {
+            self.trials.end();
+        }
         let Refusal { error, batch, row } = match ack {
             Ack::Written => {
                 self.acknowledged += 1;
@@ -342,31 +316,33 @@ impl Queue {
             Ack::Refused(refusal) => refusal,
         };
         // In company it was not the row's own attempt.
-        let sends = trial.map_or(0, |sends| sends + 1);
+        let sends = alone.map_or(0, |sends| sends + 1);
+        self.answer = Some(error.to_string().into());
         let back = Back { index, batch, row, token, sends };
         if error.kind == Kind::UnknownTopic && self.is_worth_waiting(now, random, &error) {
             self.returned.push_back(back);
             return Answer::Kept;
         }
         if error.is_too_large() {
-            self.want(now);
+            self.known.want(now);
         }
         let of_the_topic =
             matches!(error.kind, Kind::UnknownTopic | Kind::Authorization | Kind::Authentication);
-        if !of_the_topic && trial.is_none() && !mutated(Mutation::BatchIsTheCulprit) {
-            if self.alone.is_empty() {
+        if !of_the_topic && alone.is_none() && !mutated(Mutation::BatchIsTheCulprit) {
+            if first {
                 tracing::warn!(
                     output = &*self.topic,
                     reason = %error,
-                    "a broker refused a batch: its records are sent again one at a time, and may change their order"
+                    "a broker refused a batch: its records are sent again in halves until the culprit is found, and may change \
+                     their order"
                 );
             }
-            self.alone.push_back(back);
+            self.trials.blame(back);
             return Answer::Kept;
         }
         if error.kind == Kind::Corrupt && back.sends < CORRUPT_TRIES {
             self.due = Some(now + self.backoff.failed(random));
-            self.alone.push_front(back);
+            self.trials.again(back);
             return Answer::Kept;
         }
         self.backoff.reset();
@@ -395,42 +371,27 @@ impl Queue {
 
     /// Takes a question that is to be asked now.
     pub(super) fn take_question(&mut self, now: Moment) -> bool {
-        match self.question {
-            Question::Wanted(at) if at <= now => {
-                self.question = Question::Asked;
-                true
-            }
-            _ => false,
-        }
+        self.known.take_question(now)
     }
 
-    /// The answer to a question.
+    /// What was told of the topic.
     pub(super) fn learned(&mut self, now: Moment, random: f64, answer: Result<Limits, KafkaError>) {
         match answer {
-            Ok(limits) => {
-                self.limits = limits;
-                self.epoch += 1;
-                self.question = Question::Answered;
-                self.ask_backoff.reset();
-            }
+            Ok(limits) => self.known.learned(&self.topic, limits),
             Err(error) => {
-                tracing::warn!(
-                    output = &*self.topic,
-                    reason = %error,
-                    "the output topic's configuration could not be read; asking again"
-                );
-                self.question = Question::Wanted(now + self.ask_backoff.failed(random));
+                self.known.failed(&self.topic, &error, now, random);
+                self.answer = Some(error.to_string().into());
             }
         }
     }
 
     /// When it has something to do though nothing came.
     pub(super) fn next_due(&self) -> Option<Moment> {
-        let asks = match self.question {
-            Question::Wanted(at) => Some(at),
-            Question::Answered | Question::Asked => None,
-        };
-        self.due.filter(|_| self.has_back() && self.in_flight == 0).into_iter().chain(asks).min()
+        self.due
+            .filter(|_| self.has_back() && self.in_flight == 0)
+            .into_iter()
+            .chain(self.known.next_due())
+            .min()
     }
 
     pub(super) fn counts(&self) -> Counts {
@@ -445,12 +406,12 @@ impl Queue {
 
     /// Whether no row waits to be sent.
     pub(super) fn is_empty(&self) -> bool {
-        self.pending.is_empty() && self.alone.is_empty() && self.returned.is_empty()
+        self.pending.is_empty() && self.trials.has_no_rows() && self.returned.is_empty()
     }
 
     /// The tokens of rows that wait to be sent.
     pub(super) fn tokens(&self) -> impl Iterator<Item = &Token> {
-        let back = self.alone.iter().chain(&self.returned).map(|back| &back.token);
+        let back = self.trials.rows().chain(&self.returned).map(|back| &back.token);
         self.pending.iter().flat_map(Pending::tokens).chain(back)
     }
 
@@ -464,10 +425,15 @@ impl Queue {
         if self.unknown_since.is_some() {
             return Some("brokers that know the topic");
         }
-        if self.question != Question::Answered {
+        if self.known.is_in_question() {
             return Some("the topic's configuration, which is read again");
         }
-        self.has_back().then_some("verdicts on single records of a batch that was refused")
+        self.has_back().then_some("verdicts on the parts of a batch that was refused")
+    }
+
+    /// What the brokers said last, where rows wait because of it.
+    pub(super) fn answer(&self) -> Option<&str> {
+        self.waits_for().and(self.answer.as_deref())
     }
 
     /// Gives up what came back and waits for time to pass, at a stop.
@@ -482,7 +448,7 @@ impl Queue {
         for entry in self.pending.drain(..) {
             entry.give_up();
         }
-        for back in self.alone.drain(..).chain(self.returned.drain(..)) {
+        for back in self.trials.drain().chain(self.returned.drain(..)) {
             back.token.give_up();
         }
         self.due = None;

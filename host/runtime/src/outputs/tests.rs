@@ -26,6 +26,8 @@ struct Client {
     sent: Vec<String>,
     under_way: VecDeque<(OutputIndex, Token, Arc<Batch>, u32)>,
     verdict: Option<Verdict>,
+    /// What is under way together is refused together, where one of these is among it; with how often there was any.
+    whole: Option<(Vec<String>, Rc<RefCell<u32>>)>,
     questions: Vec<OutputId>,
     answers: Vec<(OutputId, Result<OutputInfo, KafkaError>)>,
 }
@@ -52,9 +54,17 @@ impl TopicSink for Shared {
 
     fn acks(&mut self, out: &mut Vec<(OutputIndex, Token, Ack)>) {
         let mut client = self.0.borrow_mut();
-        let Client { under_way, verdict, .. } = &mut *client;
+        let Client { under_way, verdict, whole, .. } = &mut *client;
+        let mut refused = false;
+        if let Some((culprits, batches)) = whole
+            && !under_way.is_empty()
+        {
+            *batches.borrow_mut() += 1;
+            refused = under_way.iter().any(|(_, _, batch, row)| culprits.contains(&text(batch, *row)));
+        }
         for (output, token, batch, row) in under_way.drain(..) {
             let error = verdict.as_mut().and_then(|verdict| verdict(&text(&batch, row)));
+            let error = error.or_else(|| refused.then(|| error_of(Kind::Refused, "INVALID_RECORD")));
             let ack = error.map_or(Ack::Written, |error| Ack::Refused(Refusal { error, batch, row }));
             out.push((output, token, ack));
         }
@@ -100,7 +110,7 @@ fn info(max_message_bytes: usize) -> OutputInfo {
     }
 }
 
-fn error(kind: Kind, code: &'static str) -> KafkaError {
+fn error_of(kind: Kind, code: &'static str) -> KafkaError {
     KafkaError { kind, code, message: "scripted".to_owned() }
 }
 
@@ -189,6 +199,12 @@ impl Bench {
         self.client.0.borrow_mut().verdict = Some(Box::new(verdict));
     }
 
+    /// Has a broker refuse whatever is sent together with one of these; `batches` counts what was sent together.
+    fn whole(&self, culprits: &[&str], batches: &Rc<RefCell<u32>>) {
+        let culprits = culprits.iter().map(|&culprit| culprit.to_owned()).collect();
+        self.client.0.borrow_mut().whole = Some((culprits, batches.clone()));
+    }
+
     fn sent(&self) -> Vec<String> {
         std::mem::take(&mut self.client.0.borrow_mut().sent)
     }
@@ -224,8 +240,9 @@ fn an_unknown_topic_is_waited_for_a_minute_in_order_and_visibly() {
     let mut bench = Bench::new(1, 1000, 1000);
     let known = Rc::new(RefCell::new(false));
     let seen = known.clone();
-    bench
-        .verdict(move |_| (!*seen.borrow()).then(|| error(Kind::UnknownTopic, "UNKNOWN_TOPIC_OR_PARTITION")));
+    bench.verdict(move |_| {
+        (!*seen.borrow()).then(|| error_of(Kind::UnknownTopic, "UNKNOWN_TOPIC_OR_PARTITION"))
+    });
     bench.write(&["a", "b"]);
     bench.send(0.0);
     let mut tries = 0;
@@ -263,7 +280,7 @@ fn an_unknown_topic_is_waited_for_a_minute_in_order_and_visibly() {
 #[test]
 fn a_topic_that_stays_unknown_refuses_after_a_minute() {
     let mut bench = Bench::new(1, 1000, 1000);
-    bench.verdict(|_| Some(error(Kind::UnknownTopic, "UNKNOWN_TOPIC_OR_PARTITION")));
+    bench.verdict(|_| Some(error_of(Kind::UnknownTopic, "UNKNOWN_TOPIC_OR_PARTITION")));
     bench.write(&["a"]);
     bench.send(0.0);
     let mut at = 0.0;
@@ -292,7 +309,7 @@ fn a_limit_that_was_read_long_ago_is_read_again_before_a_row_is_refused() {
     assert_eq!(bench.sent(), [large.clone(), "b".to_owned()]);
     bench.step(102.1);
     // And it shrinks: a broker refuses, and is asked.
-    bench.verdict(|payload| (payload.len() > 300).then(|| error(Kind::Refused, "MSG_SIZE_TOO_LARGE")));
+    bench.verdict(|payload| (payload.len() > 300).then(|| error_of(Kind::Refused, "MSG_SIZE_TOO_LARGE")));
     bench.write(&["c", &large, "d"]);
     for at in 103..108 {
         bench.step(f64::from(at));
@@ -319,7 +336,7 @@ fn a_question_without_answer_is_asked_again_and_its_row_waits() {
     bench.write(&[&large]);
     bench.send(100.0);
     for at in 101..111 {
-        bench.answer(Err(error(Kind::Transient, "_TRANSPORT")));
+        bench.answer(Err(error_of(Kind::Transient, "_TRANSPORT")));
         bench.step(f64::from(at));
         assert!(bench.outputs.next_due().is_some_and(|due| due > Moment(Duration::from_secs(at as u64))));
         bench.step(f64::from(at) + 0.99);
@@ -354,28 +371,29 @@ fn where_the_limit_fell_below_the_clients_batches_no_more_than_a_batch_is_under_
 }
 
 #[test]
-fn rows_of_a_refused_batch_go_one_at_a_time_and_nothing_passes_them() {
-    let mut bench = Bench::new(1, 1000, 1000);
-    let company = Rc::new(RefCell::new(3));
-    let left = company.clone();
-    bench.verdict(move |payload| {
-        let in_company = *left.borrow() > 0;
-        *left.borrow_mut() -= i32::from(in_company);
-        (in_company || payload == "bad").then(|| error(Kind::Refused, "INVALID_RECORD"))
-    });
-    bench.write(&["a", "bad", "b"]);
+fn the_culprit_of_a_refused_batch_is_found_by_halves_and_nothing_passes_it() {
+    let mut bench = Bench::new(1, 1_000_000, 1_000_000);
+    let batches = Rc::new(RefCell::new(0));
+    bench.whole(&["bad"], &batches);
+    let names: Vec<String> =
+        (0..128).map(|n| if n == 77 { "bad".to_owned() } else { n.to_string() }).collect();
+    let rows: Vec<&str> = names.iter().map(String::as_str).collect();
+    bench.write(&rows);
     bench.send(0.0);
-    assert_eq!(bench.sent(), ["a", "bad", "b"]);
-    bench.write(&["c", "d"]);
-    for alone in ["a", "bad", "b"] {
+    bench.write(&["later"]);
+    let mut written = Vec::new();
+    while !bench.outputs.is_quiet() {
+        let waiting: Vec<_> = bench.outputs.waiting().collect();
         bench.step(1.0);
-        assert_eq!(bench.sent(), [alone]);
+        written.extend(bench.sent());
+        assert!(*batches.borrow() < 40, "{waiting:?}");
     }
-    bench.step(1.0);
-    assert_eq!(bench.sent(), ["c", "d"], "and then together again");
-    bench.step(1.0);
+    // Two for each halving, the last one for the culprit alone; the first time, and what waited behind.
+    assert!(*batches.borrow() <= 2 + 2 * 7, "{}", batches.borrow());
+    assert_eq!(written.last().map(String::as_str), Some("later"));
     let refused = std::mem::take(&mut bench.refused);
     assert_eq!(refused.iter().map(|row| text(&row.batch, row.row)).collect::<Vec<_>>(), ["bad"]);
+    assert_eq!(refused[0].attempts, 1, "in company it was not its own attempt");
     bench.refused = refused;
     assert_eq!(bench.reasons().len(), 1);
     let counts = bench.outputs.counts().next().unwrap().1;
@@ -384,6 +402,34 @@ fn rows_of_a_refused_batch_go_one_at_a_time_and_nothing_passes_them() {
         (4, 1, 3),
         "three came back with their batch"
     );
+    bench.all_done();
+}
+
+#[test]
+fn every_culprit_is_found_however_many_there_are() {
+    let mut bench = Bench::new(1, 1_000_000, 1_000_000);
+    let batches = Rc::new(RefCell::new(0));
+    bench.whole(&["x", "y"], &batches);
+    bench.write(&["x", "y", "x", "a", "y"]);
+    bench.send(0.0);
+    for _ in 0..20 {
+        bench.step(1.0);
+    }
+    assert_eq!(bench.reasons().len(), 4);
+    bench.all_done();
+}
+
+#[test]
+fn what_is_told_unasked_counts_at_once() {
+    let mut bench = Bench::new(1, 1000, 1000);
+    bench.write(&["a"]);
+    bench.send(100.0);
+    bench.answer(Ok(OutputInfo { compacted: true, ..info(1000) }));
+    bench.write(&["without key"]);
+    bench.step(101.0);
+    assert_eq!((bench.sent(), bench.questions()), (vec!["a".to_owned()], 0));
+    let reasons = bench.reasons();
+    assert!(reasons.len() == 1 && reasons[0].contains("compacted"), "{reasons:?}");
     bench.all_done();
 }
 

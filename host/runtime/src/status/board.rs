@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use super::calling::Calling;
 use super::document::{
-    Call, ClientError, CommitStatus, NodeStatus, OutputStatus, PartitionStatus, PluginRef, PluginStatus,
-    RunPhase,
+    AddedPartition, Call, ClientError, CommitStatus, NodeStatus, OutputStatus, PartitionStatus, PluginRef,
+    PluginStatus, RunPhase,
 };
 use super::merge::millis;
 use crate::stop::Bell;
@@ -105,6 +105,8 @@ pub(super) struct State {
     pub findings: Findings,
     pub notes: BTreeMap<String, String>,
     pub restarts: u64,
+    pub missing_topics: Vec<String>,
+    pub added_partitions: Vec<AddedPartition>,
 }
 
 struct Shared {
@@ -144,6 +146,8 @@ impl Board {
             findings: Findings::default(),
             notes: BTreeMap::new(),
             restarts: 0,
+            missing_topics: Vec::new(),
+            added_partitions: Vec::new(),
         };
         let shared = Shared { begun: Instant::now(), state: Mutex::new(state), changed: Condvar::new() };
         Board { shared: Arc::new(shared) }
@@ -158,6 +162,12 @@ impl Board {
     /// Says something that people should know, such as partitions that were added; one text for each kind.
     pub fn note(&self, kind: &str, text: impl Into<String>) {
         self.lock().notes.insert(kind.to_owned(), text.into());
+    }
+
+    /// The input topics that are not there any more, and the partitions that were added.
+    pub(crate) fn set_topics(&self, missing: Vec<String>, added: Vec<AddedPartition>) {
+        let mut state = self.lock();
+        (state.missing_topics, state.added_partitions) = (missing, added);
     }
 
     /// The flow restarts itself in place, and is starting again.

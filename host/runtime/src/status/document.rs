@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use loom_types::TopicPartition;
 use serde::{Deserialize, Serialize};
 
 use super::ready::long;
@@ -53,6 +54,12 @@ pub struct Status {
     pub notes: BTreeMap<String, String>,
     /// How often it restarted itself in place.
     pub restarts: u64,
+    /// Input topics that were deleted while it runs.
+    #[serde(default)]
+    pub missing_topics: Vec<String>,
+    /// Partitions that were added to input topics while it runs: they are read after a restart.
+    #[serde(default)]
+    pub added_partitions: Vec<AddedPartition>,
 }
 
 /// What a flow is doing.
@@ -81,10 +88,31 @@ impl fmt::Display for RunPhase {
     }
 }
 
+/// A partition that was added while the flow runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddedPartition {
+    /// Its topic.
+    pub topic: String,
+    /// Its number.
+    pub partition: i32,
+}
+
+impl From<&TopicPartition> for AddedPartition {
+    fn from(name: &TopicPartition) -> Self {
+        AddedPartition { topic: name.topic.to_string(), partition: name.partition }
+    }
+}
+
+impl fmt::Display for AddedPartition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.topic, self.partition)
+    }
+}
+
 /// Why a flow is not ready.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
-    /// One word: `starting`, `stopping`, `stopped`, `stalled`, `commits`, `breaker`, `output`, `broker`, `worker`.
+    /// One word: `starting`, `stopping`, `stopped`, `topic`, `partitions`, `stalled`, `commits`, `breaker`, `output`, `broker`, `worker`.
     pub kind: String,
     /// What is wrong, where, since when.
     pub text: String,
@@ -215,6 +243,9 @@ pub struct Place {
     pub attempt: u32,
     /// How many rows of the record are here.
     pub rows: u64,
+    /// Why they are to be tried again: what the plugin or the broker answered last.
+    #[serde(default)]
+    pub answer: Option<String>,
     /// What would release them.
     pub release: Release,
 }

@@ -42,6 +42,8 @@ fn put_together(state: &State, now: Instant) -> Status {
         plugins: state.plugins.clone(),
         notes: state.notes.clone(),
         restarts: state.restarts,
+        missing_topics: state.missing_topics.clone(),
+        added_partitions: state.added_partitions.clone(),
         ..Status::default()
     };
     let mut nodes: Vec<NodeStatus> = Vec::new();

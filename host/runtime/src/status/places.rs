@@ -43,22 +43,24 @@ impl Places {
                 Op::Plugin(inner) => search.plugin(node, inner, now),
                 Op::Waiting(inner) => {
                     for (row, _, stand) in inner.rows() {
-                        search.row(node, row, of_stand(inner, stand, now));
+                        let answer = row.answer.as_deref().filter(|_| stand != Stand::Answered);
+                        search.row(node, row, answer, of_stand(inner, stand, now));
                     }
                 }
                 Op::Sink(inner) => inner.sink.each_row(now, |row, release| {
-                    search.row(node, row, release);
+                    let answer = row.answer.as_deref().or(inner.sink.answer());
+                    search.row(node, row, answer, release);
                 }),
                 _ => {}
             }
         }
         let topic = |output: loom_flow::plan::OutputId| flow.shared.plan.outputs[output.0].topic.clone();
-        flow.outputs.each_pending(|output, token, what| {
+        flow.outputs.each_pending(|output, token, what, answer| {
             let release = what.map_or(Release::Room, |what| Release::Output { what: what.to_owned() });
-            search.sent(&topic(output), token, release);
+            search.sent(&topic(output), token, answer, release);
         });
-        flow.outputs.each_in_flight(|output, token| {
-            search.sent(&topic(output), token, Release::Acknowledgement);
+        flow.outputs.each_in_flight(|output, token, answer| {
+            search.sent(&topic(output), token, answer, Release::Acknowledgement);
         });
         search.places
     }
@@ -89,18 +91,30 @@ impl Search<'_> {
         }
     }
 
-    fn row(&mut self, node: &Node, row: &Row, release: Release) {
+    fn row(&mut self, node: &Node, row: &Row, answer: Option<&str>, release: Release) {
         if self.is_wanted(&row.token) {
-            let node_name = node.path.to_string();
-            let place =
-                Place { node: node_name, plugin: plugin(&node.op), attempt: row.attempts, rows: 1, release };
+            let place = Place {
+                node: node.path.to_string(),
+                plugin: plugin(&node.op),
+                attempt: row.attempts,
+                rows: 1,
+                answer: answer.map(str::to_owned),
+                release,
+            };
             self.add(row.partition(), place);
         }
     }
 
-    fn sent(&mut self, topic: &str, token: &Token, release: Release) {
+    fn sent(&mut self, topic: &str, token: &Token, answer: Option<&str>, release: Release) {
         if self.is_wanted(token) {
-            let place = Place { node: topic.to_owned(), plugin: None, attempt: 1, rows: 1, release };
+            let place = Place {
+                node: topic.to_owned(),
+                plugin: None,
+                attempt: 1,
+                rows: 1,
+                answer: answer.map(str::to_owned),
+                release,
+            };
             self.add(token.partition(), place);
         }
     }
@@ -109,7 +123,8 @@ impl Search<'_> {
         for lane in inner.lanes.iter() {
             for (index, late) in lane.rows.iter().enumerate() {
                 let release = released(inner, lane, index, late, now);
-                self.row(node, late.row(), release);
+                let row = late.row();
+                self.row(node, row, row.answer.as_deref(), release);
             }
         }
     }

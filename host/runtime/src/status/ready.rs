@@ -28,6 +28,13 @@ pub fn reasons(status: &Status) -> Vec<Reason> {
             because("worker", format!("worker {number} has not answered for {silent}: {}", worker.busy()));
         }
     }
+    for topic in &status.missing_topics {
+        because("topic", format!("input topic {topic} is not there any more"));
+    }
+    if !status.added_partitions.is_empty() {
+        let added: Vec<String> = status.added_partitions.iter().map(ToString::to_string).collect();
+        because("partitions", format!("added and not read until a restart: {}", added.join(", ")));
+    }
     for partition in &status.partitions {
         if let Some(stalled) = &partition.stalled {
             let place = format!("{}/{}", partition.topic, partition.partition);
@@ -83,8 +90,8 @@ pub fn long(ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::document::{
-        BreakerStatus, Call, ClientError, CommitStatus, NodeStatus, OutputStatus, PartitionStatus, PluginRef,
-        RunPhase, Stalled, Status, WorkerInfo,
+        AddedPartition, BreakerStatus, Call, ClientError, CommitStatus, NodeStatus, OutputStatus,
+        PartitionStatus, PluginRef, RunPhase, Stalled, Status, WorkerInfo,
     };
     use super::{long, reasons};
 
@@ -119,6 +126,21 @@ mod tests {
         let found = reasons(&status);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].text, "in/3 is stalled at offset 7 for 12.3 s: bad batch");
+    }
+
+    #[test]
+    fn an_input_topic_that_is_gone_is_named() {
+        let found = reasons(&Status { missing_topics: vec!["orders".to_owned()], ..running() });
+        assert_eq!(found[0].kind, "topic");
+        assert_eq!(found[0].text, "input topic orders is not there any more");
+    }
+
+    #[test]
+    fn partitions_that_were_added_are_named() {
+        let added = [2, 3].map(|partition| AddedPartition { topic: "in".to_owned(), partition });
+        let found = reasons(&Status { added_partitions: added.to_vec(), ..running() });
+        assert_eq!(found[0].kind, "partitions");
+        assert_eq!(found[0].text, "added and not read until a restart: in/2, in/3");
     }
 
     #[test]

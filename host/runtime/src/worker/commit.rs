@@ -42,14 +42,16 @@ impl Worker {
         let failed = |id: PartitionId| {
             answer.results.iter().any(|(answered, result)| *answered == id && result.is_err())
         };
-        if self.commits.answered(now, answer.request.0, |id| !failed(id)) {
+        let awaited = self.commits.answered(now, answer.request.0, |id| !failed(id));
+        if awaited {
             for (id, _) in answer.results.iter().filter(|(_, result)| result.is_ok()) {
                 if let Some(offset) = self.commits.acknowledged(*id) {
                     self.desk.acknowledge(*id, offset);
                 }
             }
         }
-        if let Some(failure) = self.final_answer(now, &answer) {
+        // An answer to a request that was given up says nothing of the last one.
+        if awaited && let Some(failure) = self.final_answer(now, &answer) {
             self.not_committed(failure);
         }
         let permanent = answer

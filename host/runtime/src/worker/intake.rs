@@ -158,12 +158,19 @@ impl Worker {
     fn noticed(&mut self, index: usize, notice: Notice) {
         match notice {
             Notice::OutOfRange => self.ask_where(index),
+            Notice::Cut { end } => self.was_cut(index, end),
             Notice::Failed(error) => match error.kind {
-                // What is broken in the log, or away, holds its partition only, and is never taken for a gap.
-                Kind::Transient | Kind::Coordinator | Kind::Other => {
+                // What is broken in the log, or away, holds its partition only, and is never taken for a gap. A topic that
+                // is gone is the keeper's to tell.
+                Kind::Transient | Kind::Coordinator | Kind::Other | Kind::UnknownTopic => {
                     self.trouble(index, &error, "the partition cannot be read at the moment");
                 }
-                // An input that is no Kafka topic ends for all of its partitions at once, and names its own place.
+                // An input that is no Kafka topic and is broken somewhere: it ends here, and names its own place. What came
+                // before in other partitions is still to be taken.
+                Kind::Configuration if matches!(self.end, End::AtEndOfInput { .. }) => {
+                    self.partitions[index].at_end = true;
+                    self.broken_input.get_or_insert(error.message);
+                }
                 Kind::Configuration => self.flow.shared.fail(format!("{}; the flow stops", error.message)),
                 _ => {
                     let name = &self.partitions[index].name;
@@ -196,6 +203,7 @@ impl Worker {
         let (End::AtEndOfInput { timeout }, Some(since)) = (self.end, self.input_ended) else { return false };
         let read = self.partitions.iter().all(|partition| partition.at_end);
         if read && self.is_quiet() && self.flow.shared.accounts.ledger().outstanding == 0 {
+            self.tell_broken_input();
             return true;
         }
         for id in self.each_sink() {
@@ -205,9 +213,16 @@ impl Worker {
         }
         if now.since(since) >= timeout {
             self.unresolved_at_end(read);
+            self.tell_broken_input();
             return true;
         }
         false
+    }
+
+    fn tell_broken_input(&mut self) {
+        if let Some(message) = self.broken_input.take() {
+            self.flow.shared.fail(format!("{message}; the flow stops"));
+        }
     }
 
     pub(super) fn end_deadline(&self) -> Option<Moment> {

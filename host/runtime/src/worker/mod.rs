@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use loom_delivery::{CommitSchedule, RunId, Token, lost_tokens};
 use loom_kafka::{KafkaError, Kind, OffsetStore, PartitionSource};
-use loom_types::{BatchBuilder, Ending, ErrorKind, Moment, TopicId, TopicPartition};
+use loom_types::{BatchBuilder, CommitOffset, Ending, ErrorKind, Moment, TopicId, TopicPartition};
 
 use crate::clock::Clock;
 use crate::keeper::{Desk, Gate};
@@ -59,6 +59,8 @@ pub(crate) struct Partition {
     pub epochs: Epochs,
     /// Its position is outside: nothing is read before that is settled.
     pub outside: Outside,
+    /// Where its log was cut below the position, until that is settled.
+    pub cut_at: Option<CommitOffset>,
 }
 
 impl Partition {
@@ -73,6 +75,7 @@ impl Partition {
             topic_id: None,
             epochs: Epochs::default(),
             outside: Outside::No,
+            cut_at: None,
             trouble: None,
         }
     }
@@ -118,6 +121,8 @@ pub(crate) struct Worker {
     pub cursor: usize,
     /// Where the run ends with its input: since when nothing could be read, each partition being at its end or held.
     pub input_ended: Option<Moment>,
+    /// What is wrong with an input that ends early.
+    pub broken_input: Option<String>,
     /// There was a wake-up since the last poll cycle: whose it was is not known.
     pub woken: bool,
     /// When all partitions were last looked at, wake-up or not.
@@ -173,6 +178,7 @@ impl Worker {
             phase: Phase::Running,
             cursor: 0,
             input_ended: None,
+            broken_input: None,
             woken: true,
             last_look: Moment::START,
             held: Vec::new(),

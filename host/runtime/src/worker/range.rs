@@ -18,7 +18,7 @@ pub(crate) enum Outside {
     No,
     /// The keeper asks the broker.
     Asked,
-    /// The log was cut: on at this end, when nothing of the partition is outstanding.
+    /// The log was cut: on here, when nothing of the partition is outstanding.
     Cut(CommitOffset),
 }
 
@@ -31,6 +31,12 @@ impl Worker {
                 Note::Bounds { partition, bounds, topic } => self.out_of_range(partition, bounds, topic),
             }
         }
+    }
+
+    /// The log was cut below the position, and other records stand there now.
+    pub(super) fn was_cut(&mut self, index: usize, at: CommitOffset) {
+        self.partitions[index].cut_at = Some(at);
+        self.ask_where(index);
     }
 
     pub(super) fn ask_where(&mut self, index: usize) {
@@ -66,7 +72,8 @@ impl Worker {
         let position = self.flow.shared.accounts.tracker(id).position();
         let refuse = self.flow.shared.plan.consumer.offset_out_of_range == loom_flow::plan::OutOfRange::Fail;
         let Bounds { low, high } = bounds;
-        match onward(&OutOfRange { position, low, high, topic_then, topic_now, refuse }) {
+        let cut_at = partition.cut_at.take();
+        match onward(&OutOfRange { position, low, high, cut_at, topic_then, topic_now, refuse }) {
             Onward::There => {
                 tracing::warn!(
                     topic = &*name.topic,
@@ -92,16 +99,16 @@ impl Worker {
                     self.flow.shared.accounts.advance(id, low, 0);
                 }
             }
-            Onward::End { high } => {
+            Onward::Cut { at } => {
                 tracing::warn!(
                     topic = &*name.topic,
                     partition = name.partition,
                     position = position.0,
                     end = high.0,
-                    "the partition's log was cut: the position lies beyond its end; going on at the new end, and commits may fall \
-                     back to it"
+                    cut_at = at.0,
+                    "the partition's log was cut below the position: going on where it was cut, and commits may fall back to it"
                 );
-                partition.outside = Outside::Cut(high);
+                partition.outside = Outside::Cut(at);
             }
             Onward::Stop(Why::AnotherTopic) if topic_then.is_some() && topic_now.is_some() => {
                 self.flow.shared.fail(another_topic(&name.topic));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use loom_kafka::memory::{MemoryBroker, Pulled, Record, RecordStream, RowFault, system_clock};
-use loom_kafka::{Kind, Waker};
+use loom_kafka::{KafkaError, Kind, Waker};
 use loom_runtime::{End, Options};
 
 use crate::harness::{broker, committed, endings, flow, kafka_error, payloads, produce, start, start_with};
@@ -111,4 +111,38 @@ fn what_is_not_resolved_in_time_after_the_end_is_listed_with_its_node() {
         }
         assert_eq!(committed(&broker), Some(1));
     }
+}
+
+/// A stream that is broken behind these records.
+struct Broken(Numbers, KafkaError);
+
+impl RecordStream for Broken {
+    fn bind(&mut self, _waker: Waker) {}
+
+    fn pull(&mut self) -> Pulled {
+        match self.0.pull() {
+            Pulled::End => Pulled::Failed(self.1.clone()),
+            pulled => pulled,
+        }
+    }
+}
+
+#[test]
+fn an_input_that_is_broken_somewhere_is_read_up_to_there_in_every_partition() {
+    let broker = MemoryBroker::new(system_clock());
+    let wrong = kafka_error(Kind::Configuration, "INPUT_INVALID");
+    broker.stream_topics(&[("in", 3)], Box::new(Broken(Numbers(0..301), wrong)));
+    broker.create_topic("out", 1);
+    // Small cycles, so that one partition meets the end while the others have records to take.
+    let yaml = flow("batch_size: 10", "process: [ { into_topic: out } ]\n");
+    let options = Options { workers: 1, ..at_end(Duration::from_secs(60)) };
+    let outcome = start_with(&yaml, &broker, options).ended();
+    assert_eq!(outcome.status(), 4);
+    assert!(outcome.failures[0].message.contains("scripted"), "{:?}", outcome.failures);
+    let mut numbers: Vec<u64> = payloads(&broker, "out").iter().map(|text| text.parse().unwrap()).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..301).collect::<Vec<_>>());
+    assert!(
+        outcome.summary.partitions.iter().all(|partition| partition.committed == Some(partition.position))
+    );
 }

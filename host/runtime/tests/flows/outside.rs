@@ -7,6 +7,7 @@ use crate::harness::{
     broker, commit_history, committed, committed_at, flow, in0, payloads, place, set_committed, start,
 };
 use crate::logs;
+use crate::status::{until, watched};
 
 const THROUGH: &str = "process: [ { into_topic: out } ]\n";
 
@@ -83,7 +84,7 @@ fn partitions_that_are_added_are_told_counted_and_read_after_a_restart() {
     let name = "in-growing";
     broker.create_topic(name, 2);
     let yaml = quick("auto_offset_reset: latest").replace("[in]", &format!("[{name}]"));
-    let running = start(&yaml, &broker);
+    let (running, seen) = watched(&yaml, &broker);
     running.until_committed_at(&place(name, 1), 0);
     broker.add_partitions(name, 4);
     for partition in 0..4 {
@@ -93,6 +94,9 @@ fn partitions_that_are_added_are_told_counted_and_read_after_a_restart() {
     let board = running.keeper.clone();
     running.until("the keeper has noticed", |_| !board.read().added.is_empty());
     assert_eq!(board.read().added, [place(name, 2), place(name, 3)]);
+    let status = until(&seen, "they are named", |status| status.added_partitions.len() == 2);
+    let reason = status.reasons.iter().find(|reason| reason.kind == "partitions").expect("it is not ready");
+    assert!(reason.text.contains("in-growing/2, in-growing/3"), "{reason:?}");
     let outcome = running.stop();
     assert_eq!(outcome.failures, []);
     assert_eq!(outcome.summary.counters.partitions_added, 2);
@@ -181,4 +185,52 @@ fn a_log_that_is_cut_goes_on_at_its_new_end_when_what_was_read_is_resolved_and_c
         assert_eq!(committed_at(&broker, &in0()), Some(8));
         assert_eq!(payloads(&broker, "out"), ["8", "9", "101", "102"]);
     }
+}
+
+#[test]
+fn a_log_that_was_cut_and_has_grown_past_the_position_is_read_from_where_it_was_cut() {
+    for running in [false, true] {
+        let broker = broker(&["out"]);
+        numbered(&broker, 0..10);
+        let first = start(&quick(""), &broker);
+        first.until_committed(10);
+        // Either the flow stands still meanwhile, or its reader sees what became of the log.
+        let first = if running {
+            Some(first)
+        } else {
+            drop(first.stop());
+            None
+        };
+        broker.elect_leader("in", 0, CommitOffset(6));
+        numbered(&broker, 101..111);
+        let second = first.unwrap_or_else(|| start(&quick(""), &broker));
+        second.until_committed(16);
+        assert_eq!(second.stop().failures, []);
+        let expected: Vec<String> = (0..10).chain(101..111).map(|n: u32| n.to_string()).collect();
+        assert_eq!(payloads(&broker, "out"), expected, "what was written below the position is not left out");
+    }
+}
+
+#[test]
+fn an_input_topic_that_is_deleted_is_told_and_its_neighbours_go_on_until_it_is_made_again() {
+    logs::keep();
+    let broker = broker(&["out"]);
+    broker.create_topic("in-deleted", 1);
+    broker.produce("in-deleted", 0, Record::value("gone"));
+    let yaml = quick("").replace("[in]", "[in, in-deleted]");
+    let (running, board) = watched(&yaml, &broker);
+    running.until_committed_at(&place("in-deleted", 0), 1);
+    broker.delete_topic("in-deleted");
+    let status = until(&board, "the topic is missed", |status| !status.missing_topics.is_empty());
+    assert_eq!(status.missing_topics, ["in-deleted"]);
+    assert!(!status.ready);
+    assert!(status.reasons.iter().any(|reason| reason.kind == "topic" && reason.text.contains("in-deleted")));
+    numbered(&broker, 0..3);
+    running.until_committed(3);
+    let told = logs::lines(|line| line["topic"] == "in-deleted" && line["level"] == "WARN");
+    assert!(told.iter().any(|line| line["message"].as_str().unwrap().contains("input topic")), "{told:?}");
+    broker.create_topic("in-deleted", 1);
+    let outcome = running.ended();
+    assert_eq!(outcome.status(), 4);
+    assert!(outcome.failures.iter().any(|failure| failure.message.contains("made again")));
 }

@@ -271,6 +271,27 @@ fn a_keyless_record_for_a_compacted_output_fails_alone() {
 }
 
 #[test]
+fn a_topic_that_becomes_compacted_while_the_flow_runs_gets_no_keyless_record() {
+    let broker = broker(&["a", "dead"]);
+    let running = start(&flow("", &format!("runtime: {{ lease_interval: 20ms }}\n{ROUTED}")), &broker);
+    produce(&broker, &["before"]);
+    running.until_committed(1);
+    broker.configure_topic("a", TopicConfig { compacted: true, ..TopicConfig::default() });
+    let board = running.keeper.clone();
+    let beats = board.read().beats;
+    // The look at the topics of one beat is over when the next but one is counted.
+    running.until("the topics were looked at", |_| board.read().beats >= beats + 8);
+    let sent = broker.view(|view| view.calls(Call::Send));
+    produce(&broker, &["after"]);
+    running.until_committed(2);
+    assert_eq!(running.stop().failures, []);
+    assert_eq!(payloads(&broker, "a"), ["before"]);
+    let reason = envelopes(&broker, "dead")[0]["reason"].as_str().unwrap().to_owned();
+    assert!(reason.contains("compacted"), "{reason}");
+    assert_eq!(broker.view(|view| view.calls(Call::Send)), sent + 1, "only its error row was sent");
+}
+
+#[test]
 fn a_record_that_is_called_corrupt_again_and_again_is_refused_alone() {
     let broker = broker(&["a", "dead"]);
     produce(&broker, &["r0", "bad", "r2"]);

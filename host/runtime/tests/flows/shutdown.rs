@@ -178,3 +178,20 @@ process: [ { step: s }, { into_topic: out } ]
     let written = broker.records("out").len() as i64;
     assert_eq!(committed(&broker), Some(written), "what was written is committed, the rest is not");
 }
+
+#[test]
+fn a_commit_that_is_under_way_and_never_answered_delays_a_stop_no_further_than_its_deadline() {
+    let broker = broker(&["out"]);
+    set_committed(&broker, 0);
+    broker.faults().commit(When::always(), CommitFault::Unanswered);
+    produce(&broker, &["a"]);
+    let running = start(&flow("", &format!("runtime: {{ shutdown_timeout: 2s }}\n{THROUGH}")), &broker);
+    running.until("a commit under way", |view| view.calls(Call::Commit) >= 1);
+    let begun = Instant::now();
+    let outcome = running.stop();
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert_eq!(outcome.status(), 4);
+    let message = &outcome.failures[0].message;
+    assert!(message.contains("did not succeed in time") && message.contains("in/0 at 1"), "{message}");
+    assert_eq!(broker.view(|view| (view.readers(), view.writers())), (0, 0));
+}

@@ -102,7 +102,11 @@ fn a_log_that_was_cut_is_told_also_when_it_has_grown_again() {
     for number in 6..20 {
         broker.produce("in", 0, Record::value(format!("other {number}")));
     }
-    assert!(matches!(reading.notice(0), Notice::OutOfRange), "the records before 12 are others now");
+    let notice = reading.notice(0);
+    assert!(
+        matches!(notice, Notice::Cut { end: CommitOffset(6) }),
+        "the records from 6 to 12 are others now: {notice:?}"
+    );
 
     for (epoch, cut) in [(Some(0), true), (Some(2), false), (None, false)] {
         let assigned = Assigned {
@@ -115,7 +119,11 @@ fn a_log_that_was_cut_is_told_also_when_it_has_grown_again() {
         let mut reader = client(&broker).reader(vec![assigned], 1, Signal::new().waker()).unwrap();
         let mut builder = loom_types::BatchBuilder::new([std::sync::Arc::from("in")].into());
         let taken = reader.source.take(PartitionId(0), WIDE, &mut builder);
-        assert_eq!(matches!(taken.notice, Some(Notice::OutOfRange)), cut, "{epoch:?}: {taken:?}");
+        assert_eq!(
+            matches!(taken.notice, Some(Notice::Cut { end: CommitOffset(6) })),
+            cut,
+            "{epoch:?}: {taken:?}"
+        );
         assert_eq!(taken.rows, if cut { 0 } else { 10 });
     }
 }

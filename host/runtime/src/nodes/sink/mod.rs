@@ -99,6 +99,8 @@ pub(crate) struct Sink {
     flush_asked: bool,
     /// Nothing is called before this moment, after a `retry` of flush or a start that failed.
     wait: Option<Moment>,
+    /// Why it waits.
+    answer: Option<std::sync::Arc<str>>,
     wait_backoff: Backoff,
     /// Calls of `flush` in a row that were answered `retry`.
     flush_tries: u32,
@@ -127,6 +129,7 @@ impl Sink {
             unflushed: Unflushed::default(),
             flush_asked: false,
             wait: None,
+            answer: None,
             wait_backoff: retry_backoff(),
             flush_tries: 0,
             queue: VecDeque::new(),

@@ -10,6 +10,11 @@ use crate::rows::Row;
 use crate::status::Release;
 
 impl Sink {
+    /// Why the sink waits, where it does: what its last call was answered.
+    pub(crate) fn answer(&self) -> Option<&str> {
+        self.wait.and(self.answer.as_deref())
+    }
+
     /// Every row that is here, with what would release it.
     pub(crate) fn each_row(&self, now: Moment, mut each: impl FnMut(&Row, Release)) {
         let until = |moment: Moment| u64::try_from(moment.since(now).as_millis()).unwrap_or(u64::MAX);
@@ -59,7 +64,7 @@ impl Sink {
             reason,
             "a sink failed, its rows are written again one by one"
         );
-        self.alone.extend(rows);
+        self.alone.extend(rows.into_iter().map(|open| Open { row: open.row.after(reason), ..open }));
         self.alone.make_contiguous().sort_by_key(|open| open.order);
     }
 
@@ -98,7 +103,7 @@ impl Sink {
             let rows = &mut self.lanes.open(partition, due, backoff).rows;
             let own = offset(&open.row);
             let place = rows.partition_point(|late| offset(late.row()) <= own);
-            rows.insert(place, Late::Again(open.row));
+            rows.insert(place, Late::Again(open.row.after(reason)));
         }
     }
 
@@ -110,6 +115,7 @@ impl Sink {
             "the sink asks to be tried again, it waits"
         );
         self.wait = Some(now + wait);
+        self.answer = Some(reason.into());
     }
 }
 

@@ -235,7 +235,7 @@ impl WaitingNode {
                     if window.is_first_again(number) {
                         log_retry(&row, wait, &reason);
                     }
-                    window.retry(number, row, now + wait);
+                    window.retry(number, row.after(&reason), now + wait);
                     record_one(parts, Some(Cause::Retry), now);
                     return Settled::Retried;
                 }

@@ -1,0 +1,57 @@
+//! What a start and the `offsets` commands ask alike: what the group has, where a time is, where a partition lies.
+//!
+//! An error inside an answer counts like an error of the call, and names its partition: it never becomes "no offset".
+
+use loom_kafka::{Bounds, Broker, Committed, Group, KafkaError, Kind};
+use loom_types::{CommitOffset, TopicPartition};
+
+use super::topics::Patience;
+use crate::failure::AssemblyError;
+
+/// What the group has for each partition, in the order asked.
+pub(super) fn committed(
+    group: &str,
+    broker: &dyn Broker,
+    partitions: &[TopicPartition],
+    patience: &mut Patience,
+) -> Result<Vec<Option<Committed>>, AssemblyError> {
+    let what = format!("fetching the offsets of group {group}");
+    let ask = |timeout| answered(partitions, broker.committed(Group::Input, partitions, timeout)?);
+    patience.ask(&what, ask)
+}
+
+/// The first record of a time or a later one in each partition, in milliseconds since 1970-01-01 UTC; none = there is
+/// none yet.
+pub(super) fn offsets_at(
+    broker: &dyn Broker,
+    partitions: &[TopicPartition],
+    time: i64,
+    patience: &mut Patience,
+) -> Result<Vec<Option<CommitOffset>>, AssemblyError> {
+    let ask = |timeout| answered(partitions, broker.offsets_at(partitions, time, timeout)?);
+    patience.ask("looking a time up in the partitions", ask)
+}
+
+/// Where a partition begins and ends.
+pub(super) fn bounds(
+    broker: &dyn Broker,
+    partition: &TopicPartition,
+    patience: &mut Patience,
+) -> Result<Bounds, AssemblyError> {
+    patience
+        .ask(&format!("asking for the bounds of {partition}"), |timeout| broker.bounds(partition, timeout))
+}
+
+fn answered<T>(
+    names: &[TopicPartition],
+    answers: Vec<Result<Option<T>, KafkaError>>,
+) -> Result<Vec<Option<T>>, KafkaError> {
+    // What will not pass is told before what may.
+    let mut errors: Vec<(usize, &KafkaError)> =
+        answers.iter().enumerate().filter_map(|(at, answer)| Some((at, answer.as_ref().err()?))).collect();
+    errors.sort_by_key(|(_, error)| matches!(error.kind, Kind::Coordinator | Kind::Transient));
+    if let Some((at, error)) = errors.first() {
+        return Err(KafkaError { message: format!("{}: {}", names[*at], error.message), ..(*error).clone() });
+    }
+    answers.into_iter().collect()
+}
