@@ -97,20 +97,13 @@ fn written_by(one: &GroupOffset) -> String {
     let Some(committed) = &one.committed else { return "nobody: nothing is committed".to_owned() };
     let by = match one.mark() {
         Some(mark) => match mark.run {
-            Some(run) => format!("run {run}{}", replay(mark.replay)),
+            Some(run) => format!("run {run}"),
             None => "offsets reset".to_owned(),
         },
         None if committed.metadata.is_empty() => "another tool".to_owned(),
         None => format!("another tool: {:?}", committed.metadata),
     };
     if one.is_of_another_topic() { format!("{by}, for a topic of this name that is gone") } else { by }
-}
-
-/// How far a replay has come that an offset is the floor of.
-fn replay(at: Option<CommitOffset>) -> String {
-    at.map_or_else(String::new, |at| {
-        format!(", a replay that has come to {}; what is committed is its floor", number(at.0))
-    })
 }
 
 fn json_of(plan: &Plan, found: &[GroupOffset]) -> Value {
@@ -121,7 +114,6 @@ fn json_of(plan: &Plan, found: &[GroupOffset]) -> Value {
                 "topic": *one.partition.topic,
                 "partition": one.partition.partition,
                 "committed": one.committed.as_ref().map(|committed| committed.offset.0),
-                "replay": one.mark().and_then(|mark| mark.replay).map(|at| at.0),
                 "metadata": one.committed.as_ref().map(|committed| committed.metadata.as_str()),
                 "beginning": one.bounds.low.0,
                 "end": one.bounds.high.0,
@@ -275,20 +267,13 @@ mod tests {
     #[test]
     fn offsets_are_shown_with_lag_and_writer() {
         let run = "loom1 run=00000000000000ff";
-        let replay = "loom1 run=00000000000000ff replay=400";
-        let text = human(&[
-            offset(0, Some((1500, run))),
-            offset(1, None),
-            offset(2, Some((7, "mine"))),
-            offset(3, Some((1500, replay))),
-        ]);
+        let text = human(&[offset(0, Some((1500, run))), offset(1, None), offset(2, Some((7, "mine")))]);
         assert_eq!(
             text,
             "PARTITION  COMMITTED  BEGINNING    END    LAG  WRITTEN BY
 in/0           1,500          0  2,000    500  run 00000000000000ff
 in/1               -          0  2,000      -  nobody: nothing is committed
 in/2               7          0  2,000  1,993  another tool: \"mine\"
-in/3           1,500          0  2,000    500  run 00000000000000ff, a replay that has come to 400; what is committed is its floor
 "
         );
     }

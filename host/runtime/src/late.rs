@@ -1,14 +1,14 @@
-//! Rows that wait at a node because a verdict is late.
+//! Rows that wait because a verdict is late.
 //!
-//! A row that was answered `retry` waits for its next attempt, and every later row of its source partition waits behind
-//! it, so that the partition's order is kept; rows of other partitions go on. Rows behind it that were answered already,
-//! in the same call, keep their answers and are not called again. Rows that wait for something of the node's own (its
-//! breaker) wait in the same lanes, so that there is one order of a partition's rows and not two.
+//! - At a node of a step or predicate each source partition has a [`Window`] while a row of it is late: the row asks to be
+//!   tried again, its call is still under way, or the node's breaker holds it. One mechanism for all three, and so one
+//!   order: later rows of the partition wait behind, rows of other partitions go on. An ordinary node answers at once, so
+//!   its windows come and go with what is late; a node that waits has one for as long as it has calls.
+//! - At a sink rows wait to be *written*: it holds what it was given, in no order that the host could keep, so a
+//!   partition's rows only line up for their next attempt, in a [`Lane`].
 //!
-//! A partition with rows in a lane is not polled, so a lane never grows beyond what was in flight.
-//!
-//! Where calls overlap, at nodes that wait, a partition's rows lie in a [`Window`] instead: the same order, with more
-//! than one of them being called.
+//! A partition whose rows wait is not polled (at a node that waits, not beyond what it can call), so what waits never
+//! grows beyond what was in flight.
 
 mod window;
 
@@ -16,10 +16,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use loom_delivery::Backoff;
-use loom_types::{Moment, PartitionId};
+use loom_plugin::Cause;
+use loom_types::{ErrorKind, Moment, PartitionId};
 
-use crate::nodes::Target;
-use crate::rows::Row;
+use crate::rows::{FailedRow, Row};
 
 pub(crate) use window::{Leaving, Stand, Window};
 
@@ -35,45 +35,64 @@ pub(crate) fn retry_backoff() -> Backoff {
 }
 
 /// How long a row waits after so many attempts.
-pub(crate) fn wait_after(attempts: u32, random: f64) -> Duration {
+fn wait_after(attempts: u32, random: f64) -> Duration {
     let mut backoff = retry_backoff();
     // Far enough for the longest wait.
     let attempts = attempts.clamp(1, 16);
     (0..attempts).fold(FIRST_WAIT, |_, _| backoff.failed(random))
 }
 
-/// A row in a lane.
-#[derive(Debug)]
-pub(crate) enum Late {
-    /// It is to be called again, or for the first time.
-    Again(Row),
-    /// It was answered, and goes on once those before it did.
-    Done { row: Row, to: Target },
+/// What a failed call comes to.
+pub(crate) enum Judged {
+    /// The row is tried again, after so long.
+    Again(Row, Duration),
+    /// The row is through with the node.
+    Leaves(FailedRow),
 }
 
-impl Late {
-    pub(crate) fn into_row(self) -> Row {
-        match self {
-            Late::Again(row) | Late::Done { row, .. } => row,
-        }
+/// Judges a row whose call failed: `again` where the failure may pass, in which case it has `retries` further calls; none =
+/// without limit.
+pub(crate) fn judge(
+    row: Row,
+    cause: Cause,
+    reason: String,
+    again: bool,
+    retries: Option<u32>,
+    random: f64,
+) -> Judged {
+    if !again {
+        return Judged::Leaves(FailedRow { row, kind: kind(cause), reason });
     }
+    if retries.is_some_and(|retries| row.attempts > retries) {
+        return Judged::Leaves(retries_used_up(row, &reason));
+    }
+    let wait = wait_after(row.attempts, random);
+    Judged::Again(row.after(&reason), wait)
+}
 
-    pub(crate) fn row(&self) -> &Row {
-        match self {
-            Late::Again(row) | Late::Done { row, .. } => row,
-        }
+/// What a failure of a call is to the record.
+fn kind(cause: Cause) -> ErrorKind {
+    match cause {
+        Cause::Reject => ErrorKind::Business,
+        Cause::Retry | Cause::Fail | Cause::Trap | Cause::Timeout | Cause::Protocol => ErrorKind::Task,
     }
 }
 
-/// The rows of one source partition that wait at a node, in order.
+/// A row whose node has tried it as often as the flow says.
+pub(crate) fn retries_used_up(row: Row, reason: &str) -> FailedRow {
+    let reason = format!("{reason} (attempt {}, and `retries` are used up)", row.attempts);
+    FailedRow { row, kind: ErrorKind::Delivery, reason }
+}
+
+/// The rows of one source partition that wait to be written by a sink, in order.
 #[derive(Debug)]
 pub(crate) struct Lane {
-    pub rows: VecDeque<Late>,
+    pub rows: VecDeque<Row>,
     pub due: Moment,
     pub backoff: Backoff,
 }
 
-/// The lanes of one node.
+/// The lanes of one sink.
 #[derive(Debug, Default)]
 pub(crate) struct Lanes {
     lanes: BTreeMap<PartitionId, Lane>,
@@ -118,13 +137,11 @@ impl Lanes {
 
     /// Every row that waits, lane by lane.
     pub(crate) fn rows(&self) -> impl Iterator<Item = &Row> {
-        self.lanes.values().flat_map(|lane| lane.rows.iter().map(Late::row))
+        self.lanes.values().flat_map(|lane| &lane.rows)
     }
 
     /// Takes every row out.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Row> {
-        std::mem::take(&mut self.lanes)
-            .into_values()
-            .flat_map(|lane| lane.rows.into_iter().map(Late::into_row))
+        std::mem::take(&mut self.lanes).into_values().flat_map(|lane| lane.rows)
     }
 }

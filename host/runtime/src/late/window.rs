@@ -1,4 +1,4 @@
-//! The rows of one source partition at a node whose calls overlap.
+//! The rows of one source partition at a node, from the first one whose verdict is late.
 //!
 //! Invariants:
 //! - rows are called in the order in which they came; a row that is to be tried again goes before those behind it;
@@ -12,7 +12,9 @@
 //! constant time a row. The ring is no longer than the partition's bound: it begins with an unresolved record.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
+use loom_delivery::{Mutation, mutated};
 use loom_types::Moment;
 
 use crate::nodes::Target;
@@ -108,6 +110,26 @@ impl Window {
         self.ring.push_back(Entry { since: now, state: State::Waits(row) });
     }
 
+    /// A row comes whose call was answered at once: it is to be tried again, not before `due`. No row that was not called
+    /// is here.
+    pub(crate) fn push_again(&mut self, row: Row, due: Moment, now: Moment) {
+        let number = self.push_called(State::Waits(row), now);
+        self.again.insert(number, due);
+    }
+
+    /// A row comes that has its verdict, and may not pass those before it. No row that was not called is here.
+    pub(crate) fn push_done(&mut self, leaving: Leaving, now: Moment) {
+        self.push_called(State::Done(leaving), now);
+    }
+
+    fn push_called(&mut self, state: State, now: Moment) -> u64 {
+        debug_assert_eq!(self.fresh, self.end(), "rows are called in order");
+        let number = self.end();
+        self.ring.push_back(Entry { since: now, state });
+        self.fresh = number + 1;
+        number
+    }
+
     /// Whether no row is here.
     pub(crate) fn is_empty(&self) -> bool {
         self.ring.is_empty() && self.left.is_empty()
@@ -185,6 +207,47 @@ impl Window {
         }
     }
 
+    /// Calls what is to be called next, for a node whose calls are made at once: a row that is tried again goes alone, rows
+    /// that were never called together where they are of one batch, at most so many. None where nothing is due.
+    pub(crate) fn call_together(&mut self, most: usize, now: Moment) -> Vec<u64> {
+        let Some((first, _)) = self.next_call(usize::MAX).filter(|(_, due)| *due <= now) else {
+            return Vec::new();
+        };
+        let is_new = first == self.fresh;
+        self.call(first, now);
+        let mut numbers = vec![first];
+        while is_new && numbers.len() < most && self.fresh < self.end() && self.is_alike(first, self.fresh) {
+            numbers.push(self.fresh);
+            self.call(self.fresh, now);
+        }
+        numbers
+    }
+
+    fn is_alike(&self, one: u64, other: u64) -> bool {
+        let (one, other) = (self.unsettled(one), self.unsettled(other));
+        one.zip(other)
+            .is_some_and(|(one, other)| Arc::ptr_eq(&one.batch, &other.batch) && one.route == other.route)
+    }
+
+    /// A row that is here and has no verdict.
+    pub(crate) fn unsettled(&self, number: u64) -> Option<&Row> {
+        match &self.ring.get(number.checked_sub(self.first)? as usize)?.state {
+            State::Waits(row) | State::Called(row, _) => Some(row),
+            State::Done(_) | State::Gone => None,
+        }
+    }
+
+    /// The called row was not tried after all: it waits as before.
+    pub(crate) fn put_back(&mut self, number: u64, now: Moment) {
+        let Some(row) = self.answered(number) else { return };
+        let row = Row { attempts: row.attempts - 1, ..row };
+        if row.attempts > 0 {
+            return self.retry(number, row, now);
+        }
+        self.ring[(number - self.first) as usize].state = State::Waits(row);
+        self.fresh = self.fresh.min(number);
+    }
+
     /// A call came back: its row, which [`Window::settle`] or [`Window::retry`] puts back.
     pub(crate) fn answered(&mut self, number: u64) -> Option<Row> {
         let entry = number.checked_sub(self.first).and_then(|at| self.ring.get_mut(at as usize))?;
@@ -217,6 +280,11 @@ impl Window {
         }
         self.ring[(number - self.first) as usize].state = State::Waits(row);
         self.again.insert(number, due);
+        if mutated(Mutation::LaneIsTurned) {
+            let behind = &mut self.ring.make_contiguous()[(number - self.first) as usize + 1..];
+            let answered = behind.iter().take_while(|entry| matches!(entry.state, State::Done(_))).count();
+            behind[..answered].reverse();
+        }
     }
 
     /// The next row that leaves.

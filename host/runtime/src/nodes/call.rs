@@ -1,19 +1,21 @@
 //! Nodes of step and predicate components: calls, late verdicts, and the breaker.
 //!
 //! Two things can hold rows here: a row of their partition that is to be tried again, and the breaker, while the plugin
-//! traps on every row. Both hold them in lanes, in order; what is held is in flight, its partition is not polled.
+//! traps on every row. Both hold them in their partition's window, in order; what is held is in flight, its partition is not
+//! polled. A partition without anything late has no window, and its rows go through in whole batches.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loom_delivery::{Backoff, Mutation, mutated};
+use loom_delivery::{Mutation, mutated};
 use loom_plugin::{Breaker, Cause, Permit, RowFailure};
-use loom_types::{ErrorKind, Moment, PartitionId};
+use loom_types::{Batch, Moment, PartitionId};
 
 use super::plugins::{Label, RowAnswers, RowCalls};
 use super::{Flow, NodeId, Op, Target};
-use crate::late::{Lane, Lanes, Late, retry_backoff};
-use crate::rows::{FailedRow, Row, RowSet};
+use crate::late::{Judged, Leaving, Stand, Window, judge};
+use crate::rows::{Row, RowSet};
 
 /// A step or predicate component at a node.
 pub(crate) struct PluginNode {
@@ -25,7 +27,8 @@ pub(crate) struct PluginNode {
     pub yes: Target,
     /// Where rows go that the predicate says no to.
     pub no: Target,
-    pub lanes: Lanes,
+    /// Of the partitions that have something late.
+    pub windows: BTreeMap<PartitionId, Window>,
     pub breaker: Breaker,
     /// Calls after the first that a row answered `retry` gets; none = without limit.
     pub retries: Option<u32>,
@@ -39,34 +42,53 @@ impl PluginNode {
 
     /// The partitions that have rows here.
     pub(crate) fn holding(&self) -> impl Iterator<Item = PartitionId> {
-        self.lanes.partitions()
+        self.windows.keys().copied()
     }
 
     /// How many rows wait here.
     pub(crate) fn waiting(&self) -> usize {
-        self.lanes.rows().count()
+        self.rows().count()
+    }
+
+    /// Every row that is here, with since when, and how it stands.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (&Row, Moment, Stand)> {
+        self.windows.values().flat_map(Window::rows)
     }
 
     /// Gives every row up that waits here, at a stop.
     pub(crate) fn abandon(&mut self) {
-        self.lanes.drain().for_each(|row| row.token.give_up());
+        for (_, mut window) in std::mem::take(&mut self.windows) {
+            window.drain().into_iter().for_each(|row| row.token.give_up());
+        }
     }
 
     /// When something is to be tried again here.
     pub(crate) fn next_due(&self) -> Option<Moment> {
-        let due = self.lanes.next_due()?;
+        let due = self.windows.values().filter_map(|window| window.next_call(usize::MAX));
+        let due = due.map(|(_, due)| due).min()?;
         match self.breaker.permit(due) {
             Permit::Wait { until } => Some(until),
             Permit::Probe | Permit::Rows { .. } => Some(due),
         }
     }
 
-    fn call(&mut self, rows: &RowSet, now: Moment) -> RowAnswers {
+    /// The partition's window, new where nothing of it was late.
+    fn window(&mut self, partition: PartitionId) -> &mut Window {
+        self.windows.entry(partition).or_insert_with(|| Window::new(true))
+    }
+
+    /// The first partition that has something to be called.
+    fn due(&self, now: Moment) -> Option<PartitionId> {
+        let is_due = |window: &Window| window.next_call(usize::MAX).is_some_and(|(_, due)| due <= now);
+        self.windows.iter().find(|(_, window)| is_due(window)).map(|(partition, _)| *partition)
+    }
+
+    fn call(&mut self, batch: &Arc<Batch>, ids: &[u32], now: Moment) -> RowAnswers {
         let allowance = match self.breaker.permit(now) {
             Permit::Rows { allowance } => allowance,
             Permit::Probe | Permit::Wait { .. } => u32::MAX,
         };
-        let answers = self.calls.call(&rows.batch, &rows.ids, allowance);
+        let answers = self.calls.call(batch, ids, allowance);
         record(&mut self.breaker, &self.plugin, answers.answered as u32, &answers.failures, now);
         answers
     }
@@ -94,7 +116,7 @@ pub(super) fn record(
 }
 
 /// Says that a row waits for its next attempt, and its partition with it.
-pub(super) fn log_retry(row: &Row, wait: Duration, reason: &str) {
+pub(super) fn log_retry(row: &Row, wait: Duration) {
     let source = row.batch.source(row.id);
     tracing::warn!(
         topic = &**source.topic,
@@ -102,31 +124,14 @@ pub(super) fn log_retry(row: &Row, wait: Duration, reason: &str) {
         offset = source.offset.0,
         attempt = row.attempts,
         wait_ms = wait.as_millis() as u64,
-        reason,
+        reason = row.answer.as_deref(),
         "record is to be tried again, its partition waits"
     );
 }
 
-/// What a failure of a call is to the record.
-pub(crate) fn kind(cause: Cause) -> ErrorKind {
-    match cause {
-        Cause::Reject => ErrorKind::Business,
-        Cause::Retry | Cause::Fail | Cause::Trap | Cause::Timeout | Cause::Protocol => ErrorKind::Task,
-    }
-}
-
-/// A row whose node has tried it as often as the flow says.
-pub(crate) fn retries_used_up(row: Row, reason: &str) -> FailedRow {
-    let reason = format!("{reason} (attempt {}, and `retries` are used up)", row.attempts);
-    FailedRow { row, kind: ErrorKind::Delivery, reason }
-}
-
 impl Flow {
     fn plugin_node(&mut self, id: NodeId) -> &mut PluginNode {
-        match &mut self.nodes[id.0].op {
-            Op::Plugin(node) => node,
-            _ => unreachable!("only plugin nodes are called"),
-        }
+        node_of(&mut self.nodes[id.0].op)
     }
 
     /// Rows come to a plugin node.
@@ -134,29 +139,29 @@ impl Flow {
         let now = self.shared.now;
         let node = self.plugin_node(id);
         let is_open = node.breaker.is_open();
-        if (is_open || !node.lanes.is_empty()) && !mutated(Mutation::WaitingIsOvertaken) {
-            let (waiting, free) = rows.partition(|_, token| is_open || node.lanes.holds(token.partition()));
+        if (is_open || !node.windows.is_empty()) && !mutated(Mutation::WaitingIsOvertaken) {
+            let (waiting, free) =
+                rows.partition(|_, token| is_open || node.windows.contains_key(&token.partition()));
             for row in waiting.into_rows(0) {
-                node.lanes.open(row.partition(), now, retry_backoff()).rows.push_back(Late::Again(row));
+                node.window(row.partition()).push(row, now);
             }
             rows = free;
         }
         if !rows.is_empty() {
-            self.call(id, rows, 1, retry_backoff());
+            self.call_first(id, rows);
         }
     }
 
-    /// Calls the plugin for rows, for the `attempt`th time, and sends each where its verdict says. A partition whose row
-    /// is to be tried again gets a lane with this backoff.
-    fn call(&mut self, id: NodeId, rows: RowSet, attempt: u32, backoff: Backoff) {
+    /// Calls the plugin for rows whose partitions have nothing late, for the first time, and sends each where its verdict
+    /// says. From the first one that is late on, a partition's rows go into its window.
+    fn call_first(&mut self, id: NodeId, rows: RowSet) {
         let (now, random) = (self.shared.now, self.shared.random);
         self.shared.calling.begins(id.0);
         let node = self.plugin_node(id);
         let in_node = node.span.clone().entered();
-        let answers = node.call(&rows, now);
+        let answers = node.call(&rows.batch, &rows.ids, now);
         let (yes, no, retries) = (node.yes, node.no, node.retries);
         self.shared.calling.ends();
-        let used_up = retries.is_some_and(|retries| attempt > retries);
 
         // The changed batch has a row for each row of the call, at its position.
         let changed = (!answers.changes.is_empty())
@@ -185,54 +190,43 @@ impl Flow {
         let mut retried = 0;
         for (position, (row, token)) in ids.into_iter().zip(tokens).enumerate() {
             let partition = token.partition();
-            let row = Row::new(batch.clone(), row, token, route, attempt);
-            let lanes = &mut node_of(&mut self.nodes[id.0].op).lanes;
+            let row = Row::new(batch.clone(), row, token, route, 1);
+            let node = node_of(&mut self.nodes[id.0].op);
             if position >= answers.answered {
                 // The breaker opened before its turn, or a stop would not wait for it.
-                let row = Row { attempts: attempt - 1, ..row };
-                lanes.open(partition, now, retry_backoff()).rows.push_back(Late::Again(row));
+                node.window(partition).push(Row { attempts: 0, ..row }, now);
                 continue;
             }
+            let late = node.windows.contains_key(&partition) && !mutated(Mutation::AnsweredOvertake);
             let failure = failures.next_if(|failure| failure.position as usize == position);
-            match failure {
-                Some(failure) if failure.cause == Cause::Retry && !used_up => {
-                    let mut due = now;
-                    let mut backoff = backoff.clone();
-                    if !lanes.holds(partition) {
-                        let wait = backoff.failed(random);
-                        due = now + wait;
-                        log_retry(&row, wait, &failure.reason);
+            let Some(RowFailure { cause, reason, .. }) = failure else {
+                let (to, set) = match &answers.yes {
+                    Some(verdicts) if !verdicts[position] => (no, &mut refused),
+                    _ => (yes, &mut passed),
+                };
+                let place = if changed.is_some() { position as u32 } else { row.id };
+                if late {
+                    let row = Row { batch: after.clone(), id: place, ..row };
+                    node.window(partition).push_done(Leaving::Passed { row, to }, now);
+                } else {
+                    set.push(place, row.token);
+                }
+                continue;
+            };
+            match judge(row, cause, reason, cause == Cause::Retry, retries, random) {
+                Judged::Again(row, wait) => {
+                    if !late {
+                        log_retry(&row, wait);
                     }
                     retried += 1;
-                    lanes
-                        .open(partition, due, backoff)
-                        .rows
-                        .push_back(Late::Again(row.after(&failure.reason)));
+                    node.window(partition).push_again(row, now + wait, now);
                 }
-                Some(failure) if failure.cause == Cause::Retry => {
-                    failed.push(retries_used_up(row, &failure.reason));
-                }
-                Some(failure) => {
-                    failed.push(FailedRow { row, kind: kind(failure.cause), reason: failure.reason });
-                }
-                None => {
-                    let (to, set) = match &answers.yes {
-                        Some(verdicts) if !verdicts[position] => (no, &mut refused),
-                        _ => (yes, &mut passed),
-                    };
-                    let place = if changed.is_some() { position as u32 } else { row.id };
-                    if lanes.holds(partition) && !mutated(Mutation::AnsweredOvertake) {
-                        let row = Row { batch: after.clone(), id: place, ..row };
-                        lanes.open(partition, now, retry_backoff()).rows.push_back(Late::Done { row, to });
-                    } else {
-                        set.push(place, row.token);
-                    }
-                }
+                Judged::Leaves(row) if late => node.window(partition).push_done(Leaving::Failed(row), now),
+                Judged::Leaves(row) => failed.push(row),
             }
         }
         drop(in_node);
-        self.shared.counters.retries += retried;
-        self.nodes[id.0].retries += retried;
+        self.count_retries(id, retried);
         self.failed(id, failed);
         self.run(yes, id, passed);
         self.run(no, id, refused);
@@ -244,66 +238,83 @@ impl Flow {
         let now = self.shared.now;
         loop {
             let node = self.plugin_node(id);
-            let probe = match node.breaker.permit(now) {
+            let most = match node.breaker.permit(now) {
                 Permit::Wait { .. } => return,
-                Permit::Probe => true,
-                Permit::Rows { .. } => false,
+                Permit::Probe => 1,
+                Permit::Rows { .. } => usize::MAX,
             };
+            let Some(partition) = node.due(now) else { return };
             if self.shared.interrupt.is_set() {
                 return;
             }
-            let node = self.plugin_node(id);
-            let Some((partition, lane)) = node.lanes.take_due(now) else { return };
-            self.try_lane(id, partition, lane, probe);
+            self.call_late(id, partition, most);
         }
     }
 
-    /// Takes a lane's rows on, in order, as far as they go; what is left of them waits again.
-    fn try_lane(&mut self, id: NodeId, partition: PartitionId, lane: Lane, mut probe: bool) {
-        let Lane { mut rows, backoff, .. } = lane;
-        let mut backoff = Some(backoff);
-        while let Some(first) = rows.pop_front() {
-            match first {
-                Late::Done { row, to } => {
-                    let mut done = vec![row];
-                    while let Some(Late::Done { row, .. }) =
-                        rows.pop_front_if(|late| matches!(late, Late::Done { to: other, .. } if *other == to))
-                    {
-                        done.push(row);
+    /// Calls the rows that are next in a partition's window, at most so many, and sends on what may leave then.
+    fn call_late(&mut self, id: NodeId, partition: PartitionId, most: usize) {
+        let (now, random) = (self.shared.now, self.shared.random);
+        let calling = &self.shared.calling;
+        let node = node_of(&mut self.nodes[id.0].op);
+        let Some(mut window) = node.windows.remove(&partition) else { return };
+        let numbers = window.call_together(most, now);
+        let rows: Vec<&Row> = numbers.iter().filter_map(|number| window.unsettled(*number)).collect();
+        let ids: Vec<u32> = rows.iter().map(|row| row.id).collect();
+        let Some(batch) = rows.first().map(|row| row.batch.clone()) else {
+            node.windows.insert(partition, window);
+            return;
+        };
+        let in_node = node.span.clone().entered();
+        calling.begins(id.0);
+        let answers = node.call(&batch, &ids, now);
+        calling.ends();
+        let changed =
+            (!answers.changes.is_empty()).then(|| Arc::new(batch.select(&ids).with(answers.changes)));
+        let mut failures = answers.failures.into_iter().peekable();
+        let mut retried = 0;
+        for (position, number) in numbers.into_iter().enumerate() {
+            if position >= answers.answered {
+                window.put_back(number, now);
+                continue;
+            }
+            let Some(row) = window.answered(number) else { continue };
+            let failure = failures.next_if(|failure| failure.position as usize == position);
+            let Some(RowFailure { cause, reason, .. }) = failure else {
+                let to = match &answers.yes {
+                    Some(verdicts) if !verdicts[position] => node.no,
+                    _ => node.yes,
+                };
+                let row = match &changed {
+                    Some(changed) => Row { batch: changed.clone(), id: position as u32, ..row },
+                    None => row,
+                };
+                window.settle(number, Leaving::Passed { row, to });
+                continue;
+            };
+            match judge(row, cause, reason, cause == Cause::Retry, node.retries, random) {
+                Judged::Again(row, wait) => {
+                    if window.is_first_again(number) {
+                        log_retry(&row, wait);
                     }
-                    self.run_rows(to, id, done);
+                    retried += 1;
+                    window.retry(number, row, now + wait);
                 }
-                Late::Again(row) => {
-                    if !probe && self.plugin_node(id).breaker.is_open() {
-                        rows.push_front(Late::Again(row));
-                        break;
-                    }
-                    // A probe is tried alone, and the row that the lane waited for; rows that were never called go
-                    // together.
-                    let attempts = row.attempts;
-                    let mut again = RowSet::one(row);
-                    if !probe && attempts == 0 {
-                        while let Some(Late::Again(row)) = rows.pop_front_if(
-                            |late| matches!(late, Late::Again(row) if row.attempts == 0 && again.fits(row)),
-                        ) {
-                            again.push(row.id, row.token);
-                        }
-                    }
-                    probe = false;
-                    self.call(id, again, attempts + 1, backoff.take().unwrap_or_else(retry_backoff));
-                    if self.plugin_node(id).lanes.holds(partition) {
-                        break;
-                    }
-                }
+                Judged::Leaves(row) => window.settle(number, Leaving::Failed(row)),
             }
         }
-        if !rows.is_empty() {
-            if mutated(Mutation::LaneIsTurned) {
-                rows.make_contiguous().reverse();
-            }
-            let now = self.shared.now;
-            self.plugin_node(id).lanes.open(partition, now, retry_backoff()).rows.extend(rows);
+        drop(in_node);
+        let leaving: Vec<Leaving> = std::iter::from_fn(|| window.leave()).collect();
+        if !window.is_empty() {
+            node.windows.insert(partition, window);
         }
+        self.count_retries(id, retried);
+        self.send_on(id, leaving);
+    }
+
+    /// Rows are to be tried again at a node.
+    pub(super) fn count_retries(&mut self, id: NodeId, rows: u64) {
+        self.shared.counters.retries += rows;
+        self.nodes[id.0].retries += rows;
     }
 }
 

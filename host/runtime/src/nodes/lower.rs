@@ -1,6 +1,6 @@
 //! From a plan to the nodes of one worker: names become targets, plugins become instances.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +16,6 @@ use super::call::PluginNode;
 use super::plugins::{Plugins, RowCalls, WaitingRole};
 use super::waiting::{Waiting, WaitingNode};
 use super::{Graph, Node, NodeId, Op, SinkNode, Target};
-use crate::late::Lanes;
 use crate::outputs::OutputTable;
 
 /// What a node could not be started for.
@@ -233,8 +232,8 @@ impl Lowering<'_> {
     ) -> Op {
         let breaker = Breaker::new(self.plan.plugins[id.0].breaker);
         let plugin = self.plugins.label(id);
-        let lanes = Lanes::default();
-        Op::Plugin(Box::new(PluginNode { plugin, calls, span, yes, no, lanes, breaker, retries }))
+        let windows = BTreeMap::new();
+        Op::Plugin(Box::new(PluginNode { plugin, calls, span, yes, no, windows, breaker, retries }))
     }
 
     fn context(&self, node: &NodePlan, plugin: PluginId, timeout: Option<Duration>) -> NodeContext {

@@ -1,6 +1,6 @@
 //! Where the rows of the oldest unresolved records are, and what would release them.
 //!
-//! Every place that holds rows is looked through once, whatever the number of partitions: lanes of plugins and sinks,
+//! Every place that holds rows is looked through once, whatever the number of partitions: nodes' windows, sinks' lanes,
 //! sinks' queues and tables, outputs' queues, and what clients have sent.
 
 use std::collections::BTreeMap;
@@ -12,8 +12,8 @@ use loom_types::{Moment, PartitionId, RecordOffset};
 use super::document::{Oldest, Place, Release};
 use super::merge::millis;
 use super::part::plugin;
-use crate::late::{Lane, Late, Stand};
-use crate::nodes::{Flow, Node, Op, PluginNode, WaitingNode};
+use crate::late::Stand;
+use crate::nodes::{Flow, Node, Op};
 use crate::rows::Row;
 
 /// Places of the oldest record of each partition, by node and what is waited for.
@@ -40,12 +40,12 @@ impl Places {
         }
         for node in &flow.nodes {
             match &node.op {
-                Op::Plugin(inner) => search.plugin(node, inner, now),
+                Op::Plugin(inner) => {
+                    search.rows(node, inner.rows(), &inner.breaker, inner.next_due(), None, now);
+                }
                 Op::Waiting(inner) => {
-                    for (row, _, stand) in inner.rows() {
-                        let answer = row.answer.as_deref().filter(|_| stand != Stand::Answered);
-                        search.row(node, row, answer, of_stand(inner, stand, now));
-                    }
+                    let full = inner.is_full().then(|| inner.in_flight() as u64);
+                    search.rows(node, inner.rows(), inner.breaker(), inner.next_due(), full, now);
                 }
                 Op::Sink(inner) => inner.sink.each_row(now, |row, release| {
                     let answer = row.answer.as_deref().or(inner.sink.answer());
@@ -91,6 +91,22 @@ impl Search<'_> {
         }
     }
 
+    fn rows<'r>(
+        &mut self,
+        node: &Node,
+        rows: impl Iterator<Item = (&'r Row, Moment, Stand)>,
+        breaker: &Breaker,
+        next: Option<Moment>,
+        full: Option<u64>,
+        now: Moment,
+    ) {
+        for (row, _, stand) in rows {
+            // What was said of a row that is through by now is no reason any more.
+            let answer = row.answer.as_deref().filter(|_| stand != Stand::Answered);
+            self.row(node, row, answer, of_stand(breaker, next, full, stand, now));
+        }
+    }
+
     fn row(&mut self, node: &Node, row: &Row, answer: Option<&str>, release: Release) {
         if self.is_wanted(&row.token) {
             let place = Place {
@@ -118,30 +134,25 @@ impl Search<'_> {
             self.add(token.partition(), place);
         }
     }
-
-    fn plugin(&mut self, node: &Node, inner: &PluginNode, now: Moment) {
-        for lane in inner.lanes.iter() {
-            for (index, late) in lane.rows.iter().enumerate() {
-                let release = released(inner, lane, index, late, now);
-                let row = late.row();
-                self.row(node, row, row.answer.as_deref(), release);
-            }
-        }
-    }
 }
 
-/// What releases a row at a node whose calls overlap.
-fn of_stand(node: &WaitingNode, stand: Stand, now: Moment) -> Release {
-    match stand {
-        Stand::Called { until } => Release::Answer { in_ms: millis(until.since(now)) },
-        _ if node.breaker().is_open() => Release::Probe { in_ms: until_probe(node.breaker(), now) },
-        Stand::Fresh if node.is_full() => Release::Call { under_way: node.in_flight() as u64 },
-        Stand::Waits { due: Some(due) } if due <= now && node.is_full() => {
-            Release::Call { under_way: node.in_flight() as u64 }
-        }
-        Stand::Waits { due: Some(due) } => Release::Retry { in_ms: millis(due.since(now)) },
-        Stand::Fresh | Stand::Waits { due: None } | Stand::Answered => {
-            Release::Turn { in_ms: node.next_due().map_or(0, |due| millis(due.since(now))) }
+/// What releases a row at a node that calls next at this moment. `full`: the calls under way, where they are as many as it may
+/// have.
+fn of_stand(
+    breaker: &Breaker,
+    next: Option<Moment>,
+    full: Option<u64>,
+    stand: Stand,
+    now: Moment,
+) -> Release {
+    match (stand, full) {
+        (Stand::Called { until }, _) => Release::Answer { in_ms: millis(until.since(now)) },
+        _ if breaker.is_open() => Release::Probe { in_ms: until_probe(breaker, now) },
+        (Stand::Fresh, Some(under_way)) => Release::Call { under_way },
+        (Stand::Waits { due: Some(due) }, Some(under_way)) if due <= now => Release::Call { under_way },
+        (Stand::Waits { due: Some(due) }, _) => Release::Retry { in_ms: millis(due.since(now)) },
+        (Stand::Fresh | Stand::Waits { due: None } | Stand::Answered, _) => {
+            Release::Turn { in_ms: next.map_or(0, |due| millis(due.since(now))) }
         }
     }
 }
@@ -151,17 +162,5 @@ pub(super) fn until_probe(breaker: &Breaker, now: Moment) -> u64 {
     match breaker.permit(now) {
         Permit::Wait { until } => millis(until.since(now)),
         Permit::Probe | Permit::Rows { .. } => 0,
-    }
-}
-
-/// What releases a row of a lane.
-fn released(node: &PluginNode, lane: &Lane, index: usize, late: &Late, now: Moment) -> Release {
-    if node.breaker.is_open() {
-        return Release::Probe { in_ms: until_probe(&node.breaker, now) };
-    }
-    let in_ms = millis(lane.due.since(now));
-    match late {
-        Late::Again(_) if index == 0 => Release::Retry { in_ms },
-        Late::Again(_) | Late::Done { .. } => Release::Turn { in_ms },
     }
 }

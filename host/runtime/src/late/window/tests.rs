@@ -276,3 +276,78 @@ proptest! {
         prop_assert_eq!(bench.accounts.tracker(bench.partition).watermark().0, bench.next);
     }
 }
+
+fn one(bench: &mut Bench) -> Row {
+    bench.push();
+    bench.window.drain().pop().expect("it was just pushed")
+}
+
+/// A node that answers at once brings only what is late here.
+#[test]
+fn what_was_answered_at_once_waits_behind_what_is_tried_again() {
+    let mut bench = Bench::new(true);
+    let (first, second, third) = (one(&mut bench), one(&mut bench), one(&mut bench));
+    let later = bench.now + Duration::from_millis(100);
+    bench.window.push_again(Row { attempts: 1, ..first }, later, bench.now);
+    let done = Leaving::Passed { row: second, to: Target::End(Ending::Drained) };
+    bench.window.push_done(done, bench.now);
+    bench.window.push(third, bench.now);
+    assert_eq!(bench.window.call_together(10, bench.now), [0; 0], "not before it is due");
+    bench.now = later;
+    let again = bench.window.call_together(10, bench.now);
+    assert_eq!(again.len(), 1, "it goes alone");
+    assert_eq!(bench.window.unsettled(again[0]).map(|row| row.attempts), Some(2));
+    bench.pass(again[0]);
+    assert_eq!(bench.left, [0, 1], "the one that was never called still waits");
+    let last = bench.window.call_together(10, bench.now);
+    bench.pass(last[0]);
+    assert_eq!(bench.left, [0, 1, 2]);
+    assert!(bench.window.is_empty());
+}
+
+#[test]
+fn rows_of_one_batch_go_together_and_those_that_were_not_tried_wait_as_before() {
+    let mut bench = Bench::new(true);
+    let batch = one(&mut bench);
+    let same = |bench: &mut Bench| {
+        let row = one(bench);
+        Row { batch: batch.batch.clone(), ..row }
+    };
+    let rows: Vec<Row> = (0..3).map(|_| same(&mut bench)).collect();
+    let other = one(&mut bench);
+    for row in rows.into_iter().chain([other]) {
+        bench.window.push(row, bench.now);
+    }
+    assert_eq!(bench.window.call_together(1, bench.now).len(), 1, "a probe is alone");
+    bench.window.put_back(bench.window.first, bench.now);
+    let together = bench.window.call_together(10, bench.now);
+    assert_eq!(together.len(), 3);
+    bench.pass(together[0]);
+    for number in &together[1..] {
+        bench.window.put_back(*number, bench.now);
+        assert_eq!(bench.window.unsettled(*number).map(|row| row.attempts), Some(0));
+    }
+    assert_eq!(bench.window.call_together(10, bench.now), together[1..]);
+    bench.pass(together[1]);
+    bench.pass(together[2]);
+    let last = bench.window.call_together(10, bench.now);
+    bench.pass(last[0]);
+    assert!(bench.window.is_empty());
+    batch.token.give_up();
+}
+
+#[test]
+fn a_row_that_is_tried_again_and_was_not_tried_keeps_its_turn_and_its_attempts() {
+    let mut bench = Bench::new(true);
+    let row = one(&mut bench);
+    bench.window.push_again(Row { attempts: 3, ..row }, bench.now, bench.now);
+    bench.push();
+    let again = bench.window.call_together(10, bench.now);
+    bench.window.put_back(again[0], bench.now);
+    assert_eq!(bench.window.unsettled(again[0]).map(|row| row.attempts), Some(3));
+    assert_eq!(bench.window.call_together(10, bench.now), again);
+    bench.pass(again[0]);
+    let last = bench.window.call_together(10, bench.now);
+    bench.pass(last[0]);
+    assert!(bench.window.is_empty());
+}

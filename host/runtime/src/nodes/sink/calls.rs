@@ -9,8 +9,7 @@ use loom_plugin::{CallFailure, Cause, Verdict};
 use loom_types::Moment;
 
 use super::{Open, Sink, SinkEvent, Unflushed, failed};
-use crate::late::retry_backoff;
-use crate::nodes::call::retries_used_up;
+use crate::late::{retries_used_up, retry_backoff};
 use crate::rows::Row;
 
 /// Tokens that were not open are logged no more often.

@@ -26,7 +26,7 @@ use loom_flow::plan::FlushBounds;
 use loom_plugin::{CallFailure, Cause, Verdict};
 use loom_types::{Batch, Moment, PartitionId};
 
-use crate::late::{Lanes, Late, retry_backoff};
+use crate::late::{Lanes, retry_backoff};
 use crate::rows::{FailedRow, Row, RowSet};
 
 /// Rows of one `write`, at most.
@@ -166,11 +166,11 @@ impl Sink {
         while self.is_free()
             && let Some((partition, lane)) = self.lanes.take_due(now)
         {
-            let mut rows = lane.rows.into_iter().map(Late::into_row).collect();
+            let mut rows = lane.rows;
             self.write_rows(&mut rows, Some((partition, lane.backoff)), now, events);
             if !rows.is_empty() {
                 let lane = self.lanes.open(partition, now, retry_backoff());
-                lane.rows.extend(rows.into_iter().map(Late::Again));
+                lane.rows.extend(rows);
             }
         }
         let mut queue = std::mem::take(&mut self.queue);
@@ -306,10 +306,7 @@ impl Sink {
             }
             let row = rows.pop_front().expect("the front was just seen");
             if waits {
-                self.lanes
-                    .open(row.partition(), Moment::START, retry_backoff())
-                    .rows
-                    .push_back(Late::Again(row));
+                self.lanes.open(row.partition(), Moment::START, retry_backoff()).rows.push_back(row);
             } else {
                 bytes += row.bytes();
                 chunk.push(row);
@@ -357,7 +354,7 @@ impl Sink {
             let Some(open) = self.alone.pop_front() else { return };
             let partition = open.row.partition();
             if self.lanes.holds(partition) {
-                self.lanes.open(partition, now, retry_backoff()).rows.push_back(Late::Again(open.row));
+                self.lanes.open(partition, now, retry_backoff()).rows.push_back(open.row);
                 continue;
             }
             let row = Row { attempts: open.row.attempts + 1, ..open.row };

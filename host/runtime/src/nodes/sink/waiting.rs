@@ -4,8 +4,7 @@ use loom_delivery::Backoff;
 use loom_types::{Moment, RecordOffset};
 
 use super::{Open, Sink, SinkEvent};
-use crate::late::Late;
-use crate::nodes::call::retries_used_up;
+use crate::late::retries_used_up;
 use crate::rows::Row;
 use crate::status::Release;
 
@@ -25,8 +24,8 @@ impl Sink {
         }
         for lane in self.lanes.iter() {
             let in_ms = until(lane.due);
-            for (index, late) in lane.rows.iter().enumerate() {
-                each(late.row(), if index == 0 { Release::Retry { in_ms } } else { Release::Turn { in_ms } });
+            for (index, row) in lane.rows.iter().enumerate() {
+                each(row, if index == 0 { Release::Retry { in_ms } } else { Release::Turn { in_ms } });
             }
         }
         let turn = wait.unwrap_or(Release::Turn { in_ms: 0 });
@@ -102,8 +101,8 @@ impl Sink {
             }
             let rows = &mut self.lanes.open(partition, due, backoff).rows;
             let own = offset(&open.row);
-            let place = rows.partition_point(|late| offset(late.row()) <= own);
-            rows.insert(place, Late::Again(open.row.after(reason)));
+            let place = rows.partition_point(|row| offset(row) <= own);
+            rows.insert(place, open.row.after(reason));
         }
     }
 

@@ -21,10 +21,10 @@ use loom_delivery::{Mutation, mutated};
 use loom_plugin::{Breaker, Cause, Permit, RowFailure};
 use loom_types::{Moment, PartitionId};
 
-use super::call::{kind, log_retry, record, retries_used_up};
+use super::call::{log_retry, record};
 use super::plugins::Label;
 use super::{Flow, NodeId, Op, Target};
-use crate::late::{Leaving, Stand, Window, wait_after};
+use crate::late::{Judged, Leaving, Stand, Window, judge};
 use crate::rows::{FailedRow, Row, RowSet};
 
 pub(crate) use calls::{Answered, Fault, RowAnswer, WaitingCalls};
@@ -230,19 +230,17 @@ impl WaitingNode {
             Err(Fault { cause, reason, waited }) => {
                 let late = cause == Cause::Timeout && waited && parts.network;
                 let again = cause == Cause::Retry || late;
-                if again && parts.retries.is_none_or(|retries| row.attempts <= retries) {
-                    let wait = wait_after(row.attempts, random);
-                    if window.is_first_again(number) {
-                        log_retry(&row, wait, &reason);
+                let counted = if again { Cause::Retry } else { cause };
+                match judge(row, cause, reason, again, parts.retries, random) {
+                    Judged::Again(row, wait) => {
+                        if window.is_first_again(number) {
+                            log_retry(&row, wait);
+                        }
+                        window.retry(number, row, now + wait);
+                        record_one(parts, Some(counted), now);
+                        return Settled::Retried;
                     }
-                    window.retry(number, row.after(&reason), now + wait);
-                    record_one(parts, Some(Cause::Retry), now);
-                    return Settled::Retried;
-                }
-                if again {
-                    (Leaving::Failed(retries_used_up(row, &reason)), Some(Cause::Retry))
-                } else {
-                    (Leaving::Failed(FailedRow { row, kind: kind(cause), reason }), Some(cause))
+                    Judged::Leaves(row) => (Leaving::Failed(row), Some(counted)),
                 }
             }
         };
@@ -318,13 +316,12 @@ impl Flow {
         let in_node = node.parts.span.clone().entered();
         let (leaving, retried) = node.progress(now, random, !interrupted);
         drop(in_node);
-        self.shared.counters.retries += retried;
-        self.nodes[id.0].retries += retried;
+        self.count_retries(id, retried);
         self.send_on(id, leaving);
     }
 
     /// Rows leave: neighbours that go the same way go together.
-    fn send_on(&mut self, id: NodeId, leaving: Vec<Leaving>) {
+    pub(super) fn send_on(&mut self, id: NodeId, leaving: Vec<Leaving>) {
         let (mut failed, mut passed): (Vec<FailedRow>, Vec<(Row, Target)>) = (Vec::new(), Vec::new());
         for leaving in leaving {
             match leaving {
