@@ -235,7 +235,7 @@ mod tests {
             .header("b", None)
             .header("c", Some(&[128]))
             .at(1_700_000_000_000);
-        printer.observer()("out", &stored(7, record));
+        printer.observer()("out", &stored(7, record), None);
         let line = flushed.recv_timeout(PATIENCE).expect("a line that is alone is printed at once");
         assert_eq!(
             line,
@@ -243,7 +243,7 @@ mod tests {
              \"headers\":[[\"b\",\"1\"],[\"b\",null],[\"c\",{\"base64\":\"gA==\"}]],\
              \"timestamp_ms\":1700000000000,\"payload\":\"a\\n\\\"ü\\\"\"}\n"
         );
-        printer.observer()("out", &stored(8, Record::tombstone()));
+        printer.observer()("out", &stored(8, Record::tombstone()), None);
         let line = flushed.recv_timeout(PATIENCE).unwrap();
         assert!(
             line.ends_with("\"key\":null,\"headers\":[],\"timestamp_ms\":null,\"payload\":null}\n"),
@@ -259,7 +259,7 @@ mod tests {
         let printer = Printer::start(out, || panic!("nothing is gone")).unwrap();
         let mut observers = [printer.observer(), printer.observer()];
         for number in 0..5000 {
-            observers[number % 2]("out", &stored(number as i64, Record::value("x".repeat(1000))));
+            observers[number % 2]("out", &stored(number as i64, Record::value("x".repeat(1000))), None);
         }
         printer.finish(&"end").unwrap();
         let text: String = flushed.iter().collect();
@@ -298,7 +298,7 @@ mod tests {
             let flow = std::thread::spawn(move || {
                 let mut offset = 0;
                 while done.send(offset).is_ok() && offset < 64 {
-                    observer("out", &stored(offset, Record::value("x".repeat(WAITING / 4))));
+                    observer("out", &stored(offset, Record::value("x".repeat(WAITING / 4))), None);
                     offset += 1;
                 }
             });
