@@ -36,6 +36,8 @@ pub enum Mutation {
     StartIsNotCommitted,
     /// Start: a newcomer commits while it watches another's lease.
     HeldIsCommitted,
+    /// Stop: a newcomer that fails while it watches commits at its end.
+    FailureIsCommitted,
     /// Lease: another host's is read, and nothing follows.
     OtherHostIsIgnored,
     /// Reading: a log that was cut keeps its floor.
@@ -72,7 +74,7 @@ pub enum Mutation {
 
 impl Mutation {
     /// Every one.
-    pub const ALL: [Mutation; 31] = [
+    pub const ALL: [Mutation; 32] = [
         Mutation::AnyShareResolves,
         Mutation::OldestIsPassed,
         Mutation::GapsAreWaitedFor,
@@ -88,6 +90,7 @@ impl Mutation {
         Mutation::NoLastCommit,
         Mutation::StartIsNotCommitted,
         Mutation::HeldIsCommitted,
+        Mutation::FailureIsCommitted,
         Mutation::OtherHostIsIgnored,
         Mutation::CutKeepsFloor,
         Mutation::BoundIsNoReason,

@@ -254,6 +254,11 @@ impl Executor {
     /// One turn: of a worker that wants one, or of time.
     fn turn(&mut self) {
         let now = self.sim.now();
+        self.at_once = if self.at_once.0 == now { (now, self.at_once.1 + 1) } else { (now, 0) };
+        let steps = self.sim.lock().steps;
+        if self.at_once.1 > MOST_AT_ONCE || steps > MOST_STEPS {
+            return self.sim.lock().model.breaks(|| format!("it goes round in circles, after {steps} steps"));
+        }
         let spurious = self.dice.f64() < self.scenario.spurious;
         let wanted = |(at, process): (usize, &Process)| {
             process.wanted(now, spurious).map(move |wanted| (at, wanted)).collect::<Vec<_>>()
@@ -264,17 +269,12 @@ impl Executor {
         }
         let (at, wanted) = all[self.dice.usize(..all.len())];
         self.processes[at].turn(&self.sim, wanted);
-        self.at_once = if self.at_once.0 == now { (now, self.at_once.1 + 1) } else { (now, 0) };
-        let mut state = self.sim.lock();
-        if self.at_once.1 > MOST_AT_ONCE || state.steps > MOST_STEPS {
-            let steps = state.steps;
-            state.model.breaks(|| format!("it goes round in circles, after {steps} steps"));
-        }
     }
 
     /// Nobody wants a turn: time moves, or all is done.
     fn idle(&mut self) {
-        if self.calm_since.is_some() && !self.closing && self.is_done() {
+        let asked = self.processes.iter().any(|process| process.asked.is_some());
+        if self.calm_since.is_some() && !asked && self.is_done() {
             // Of two hosts the newcomer's last commit may set the group back: then another one has to begin.
             self.closing = self.processes.len() == 1;
             return self.ask_to_stop();
@@ -296,8 +296,8 @@ impl Executor {
                 Some(_) => {}
             }
             drop(state);
-            if unread {
-                self.ask_to_stop();
+            if unread && !asked {
+                return self.ask_to_stop();
             }
         }
         if self.dice.bool() && self.sim.hurry() {

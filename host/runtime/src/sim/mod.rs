@@ -6,8 +6,11 @@
 //! are scripted plugins, in place of Kafka the broker in memory. After every step the [`model`] is asked whether all that
 //! is promised still holds.
 //!
-//! `flow.rs` and `fates.rs` draw a flow and say, record by record, what it must come to; `scenario.rs` draws the rest;
-//! `events.rs` has it happen; `executor.rs` steps workers; `many.rs` runs many seeds.
+//! What is drawn: `draw.rs` a flow, `fates.rs` what its plugins do with each record, `acts.rs` what happens from outside,
+//! `scenario.rs` the rest. What must be: `needs.rs` says what a record comes to in a flow; `inputs.rs` knows what the
+//! topics hold, `run.rs` and `rows.rs` what one process did, `model.rs` all of them; `excuse.rs` says which failures are
+//! none. What happens: `executor.rs` takes turns with processes (`process.rs`), `events.rs` and `logs.rs` do what happens
+//! from outside. `many.rs` runs many seeds.
 
 mod acts;
 mod compiled;
@@ -62,7 +65,7 @@ pub enum Focus {
 pub struct Gauge {
     /// Records and their bytes, in the first five minutes.
     pub early: (usize, u64),
-    /// The same at any time.
+    /// The same at any time, while faults lasted.
     pub ever: (usize, u64),
     /// Offsets between the watermark and the partition's end, while records came.
     pub behind: i64,

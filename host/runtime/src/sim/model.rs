@@ -225,7 +225,7 @@ impl Model {
         }
         // Of newcomers it is not known who stays; an owner that is deposed commits nothing more.
         let owner = one.watches_since.is_none() && !one.take_over && now.since(one.since) > SETTLED;
-        if holder != run && seen.take_over && owner {
+        if holder != run && seen.take_over && !seen.released && owner {
             one.shut = true;
         }
     }

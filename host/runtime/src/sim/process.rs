@@ -283,11 +283,11 @@ fn look_at(turn: &Turn, run: usize, now: Moment, state: &mut State) {
         let (calm, behind) = (state.calm, state.model.end(partition) - watermark);
         let gauge = state.gauges.entry(partition).or_default();
         let most = |(one, other): (usize, u64)| (one.max(records), other.max(bytes));
-        gauge.ever = most(gauge.ever);
         if now.0 < EARLY {
             gauge.early = most(gauge.early);
         }
         if !calm {
+            gauge.ever = most(gauge.ever);
             gauge.behind = gauge.behind.max(behind);
         }
         // One record gets through in any case.

@@ -27,6 +27,8 @@ pub(super) struct Found {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Assignment {
     pub start: i64,
+    /// Where the partition ends, as far as it is given out.
+    pub high: i64,
     pub found: Option<Found>,
     /// The group has nothing for its whole topic, and the reset goes to the end.
     pub to_the_end: bool,
@@ -130,10 +132,10 @@ impl Run {
 
     /// A partition is read from a start.
     pub(super) fn assigned(&mut self, inputs: &mut Inputs, partition: usize, how: Assignment) -> Held {
-        let Assignment { start, found, to_the_end, asked, torn } = how;
-        let (name, end) = (inputs.logs[partition].name.clone(), inputs.logs[partition].end);
+        let Assignment { start, high, found, to_the_end, asked, torn } = how;
+        let name = inputs.logs[partition].name.clone();
         let known = found.filter(|found| found.same_topic);
-        let floor = known.map(|found| found.offset.min(end));
+        let floor = known.map(|found| found.offset.min(high));
         self.readings.insert(
             partition,
             Reading {
@@ -162,7 +164,7 @@ impl Run {
         }
         if let Some(found) = known
             && start < found.offset
-            && found.offset <= end
+            && found.offset <= high
             && found.replay.is_none()
             && !asked
         {

@@ -84,7 +84,7 @@ impl Watched {
     fn assignment(&self, name: &TopicPartition, start: CommitOffset) -> Assignment {
         let looked = self.looked();
         let id = self.sim.broker.topic_id(&name.topic);
-        let end = self.sim.end_of(name);
+        let high = self.sim.stable_end_of(name);
         let committed = looked.committed.get(name).cloned().flatten();
         let found = committed.map(|committed| {
             let mark = Mark::parse(&committed.metadata);
@@ -93,7 +93,7 @@ impl Watched {
                 offset: committed.offset.0,
                 ours: mark.is_some(),
                 // Where nobody says which topic it was, an offset beyond the end is of another.
-                same_topic: topic.map_or(committed.offset.0 <= end, |topic| Some(topic) == id),
+                same_topic: topic.map_or(committed.offset.0 <= high, |topic| Some(topic) == id),
                 replay: mark.and_then(|mark| mark.replay).map(|replay| replay.0),
             }
         });
@@ -101,6 +101,7 @@ impl Watched {
         let knows_topic = siblings.any(|(_, committed)| committed.is_some());
         Assignment {
             start: start.0,
+            high,
             found,
             to_the_end: self.latest && !knows_topic && !self.asked,
             asked: self.asked,

@@ -8,6 +8,7 @@
 
 use std::time::Duration;
 
+use loom_delivery::{Mutation, mutated};
 use loom_kafka::{CommitAnswer, Kind};
 use loom_types::Moment;
 
@@ -213,7 +214,8 @@ impl Worker {
     /// worker.
     fn leave_to_the_owner(&self) {
         let shared = &self.flow.shared;
-        if !shared.failures.is_empty() || shared.restart.is_some() {
+        let failed = !shared.failures.is_empty() || shared.restart.is_some();
+        if failed && !mutated(Mutation::FailureIsCommitted) {
             self.gate.fails();
         }
     }
