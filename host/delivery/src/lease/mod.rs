@@ -7,7 +7,8 @@
 //!   live owner's, and the newcomer stops; one that does not is taken. It writes nothing meanwhile, since its mark would
 //!   stop the owner;
 //! - who takes over writes at once and at each beat, and commits nothing for two intervals;
-//! - of two newcomers that took the same entry the lower run id stays, unless the other never gets to read its entry.
+//! - of two newcomers that took the same entry the lower run id stays, unless the other never gets to read its entry; where
+//!   it comes second it commits nothing until the other has had two intervals to read it.
 //!
 //! Of two that write, the one whose entry is read by the other stays, so that not both stop.
 
@@ -127,9 +128,9 @@ impl Lease {
                         self.state = State::Watching { seen: before, left: left - 1 };
                         Step::Watch
                     }
-                    // Another newcomer took it first.
+                    // Another newcomer took it first, and may commit until it reads this one's entry.
                     Some(other) if Some(other.run) != watched && self.stays_before(other) => {
-                        self.take(beat, seen)
+                        self.claim(beat, seen)
                     }
                     Some(other) => Step::Stop(Stop::Live(other.clone())),
                 }

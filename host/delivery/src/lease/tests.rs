@@ -52,6 +52,19 @@ fn an_entry_that_moves_is_a_live_owner_s_and_one_that_does_not_is_taken_after_tw
 }
 
 #[test]
+fn a_newcomer_that_stays_commits_nothing_before_the_one_that_took_the_entry_first_has_read_its_own() {
+    let mut lease = Lease::new(holder(2));
+    assert_eq!(lease.read(entry(1, 7), alive), Step::Watch);
+    // Run 3 watched the same entry for longer, took it, and commits by now.
+    assert_eq!(lease.read(entry(3, 8), alive), Step::Write(9));
+    assert!(lease.is_owner() && lease.holds_commits());
+    assert_eq!(lease.read(entry(2, 9), alive), Step::Write(10));
+    assert!(lease.holds_commits());
+    assert_eq!(lease.read(entry(2, 10), alive), Step::Write(11));
+    assert!(!lease.holds_commits());
+}
+
+#[test]
 fn an_owner_that_reads_another_s_entry_stops_and_so_does_a_claimer_whose_watched_owner_wakes() {
     let mut owner = Lease::new(holder(1));
     assert_eq!(owner.read(None, alive), Step::Write(1));
