@@ -89,6 +89,11 @@ fn told(files: &Files, code: Code, text: String) -> KafkaError {
         );
         return KafkaError { kind: Kind::Transient, code: code.name(), message };
     }
+    // The client asks this itself where the listener is quick to answer in its own protocol, and not where it just leaves.
+    if text.contains("closed by peer") && text.contains("in state SSL_HANDSHAKE") {
+        let message = format!("{text}: connecting to a PLAINTEXT broker listener (security.protocol)?");
+        return KafkaError { kind: Kind::Transient, code: code.name(), message };
+    }
     if code == AUTHENTICATION && text.contains("handshake failed: Local: ") {
         return KafkaError { kind: Kind::Transient, code: code.name(), message: text };
     }
@@ -150,6 +155,19 @@ mod tests {
     }
 
     const ALERT: &str = "Receive failed: SSL routines::sslv3 alert certificate expired: SSL alert number 45";
+
+    #[test]
+    fn a_listener_that_leaves_in_the_handshake_may_speak_plaintext() {
+        let left = "ssl://b:1/bootstrap: Disconnected: SSL connection closed by peer (after 0ms in state SSL_HANDSHAKE)";
+        let error = told(TRANSPORT, left.into());
+        assert_eq!(error.kind, Kind::Transient);
+        assert!(error.message.contains("PLAINTEXT broker listener"), "{}", error.message);
+        let up = told(
+            TRANSPORT,
+            "ssl://b:1/1: Disconnected: SSL connection closed by peer (after 9ms in state UP)".into(),
+        );
+        assert!(!up.message.contains("PLAINTEXT"), "{}", up.message);
+    }
 
     #[test]
     fn a_refused_certificate_is_told_in_the_middle_of_an_outage_with_the_same_code() {
