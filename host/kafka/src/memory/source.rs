@@ -251,7 +251,10 @@ impl State {
             return;
         }
         let end = log.stable();
-        place.next = place.next.max(end);
+        if end > place.next {
+            // What is no record, such as a transaction's end, is of the epoch that it lies in too.
+            (place.next, place.epoch) = (end, Some(log.epoch()));
+        }
         if final_end && place.end_told != Some(end) {
             place.end_told = Some(end);
             giving.taken.end = Some(CommitOffset(end));

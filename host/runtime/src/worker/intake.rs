@@ -87,6 +87,10 @@ impl Worker {
             accounts.advance(id, position, taken.skipped);
         }
         if let Some(end) = taken.end {
+            let before = accounts.tracker(id).position();
+            if end > before {
+                self.partitions[index].epochs.passed(before);
+            }
             accounts.advance(id, end, 0);
         }
         let partition = &mut self.partitions[index];
