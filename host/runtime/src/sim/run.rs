@@ -50,6 +50,9 @@ struct Reading {
     asked: i64,
     /// The log was cut here, below what was read, and reading did not go on yet.
     cut: Option<i64>,
+    /// It was cut here before this run was given the partition, below its start: its client may find that out by the
+    /// epoch of the committed offset, and go back once.
+    cut_before: Option<i64>,
     /// It was cut at some time: offsets came again.
     was_cut: bool,
     /// The topic was made again under it: whatever it does there, the next start does not build on it.
@@ -144,6 +147,7 @@ impl Run {
                 met: start,
                 asked: i64::MIN,
                 cut: None,
+                cut_before: inputs.logs[partition].cut.filter(|cut| *cut < start),
                 was_cut: false,
                 torn,
                 fresh: found.is_none(),
@@ -235,6 +239,12 @@ impl Run {
             reading.next = to;
         } else if to < reading.next {
             let next = reading.next;
+            if reading.cut_before.take().is_some_and(|cut| cut <= to) {
+                (reading.met, reading.asked) = (reading.met.min(to), i64::MIN);
+                reading.floor = reading.floor.map(|floor| floor.min(to));
+                (reading.next, reading.was_cut) = (to, true);
+                return Ok(());
+            }
             return Err(format!("{name} is sought back from {next} to {to}, and its log was not cut"));
         }
         Ok(())
