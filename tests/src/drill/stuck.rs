@@ -17,6 +17,10 @@ const HELD: u32 = 20_000;
 /// So many times the time without a stuck record may the others take beside one.
 const SLOWER: f64 = 1.3;
 
+/// Rounds that may be needed to see that: what else runs on the machine slows one run or another, and a host that is slow
+/// beside a stuck record is so in every round.
+const ROUNDS: usize = 6;
+
 /// One record is stuck, while records keep coming for its partition and for others.
 #[derive(Clone, Debug)]
 pub struct StuckRecord {
@@ -137,8 +141,8 @@ impl StuckRecord {
         }
         pen.finish()?;
         let mut best = [Duration::MAX; 2];
-        // A busy machine slows one run or another: the better of two counts.
-        for round in 0..2 {
+        // The best runs count.
+        for round in 0..ROUNDS {
             for (stuck, best) in [true, false].into_iter().zip(&mut best) {
                 let name = format!("{round}-{stuck}");
                 let (group, output) = (space.group(&name), space.topic(&format!("out-{name}"), count)?);
@@ -157,13 +161,13 @@ impl StuckRecord {
                 *best = (*best).min(begun.elapsed());
                 host.stop()?.stopped()?.balances()?;
             }
+            let [beside_it, without_it] = best;
+            if beside_it <= without_it.mul_f64(SLOWER) + Duration::from_millis(500) {
+                return Ok((beside_it, without_it));
+            }
         }
         let [beside_it, without_it] = best;
-        ensure!(
-            beside_it <= without_it.mul_f64(SLOWER) + Duration::from_millis(500),
-            "the other partitions took {beside_it:?} beside a stuck record, and {without_it:?} without it"
-        );
-        Ok((beside_it, without_it))
+        bail!("the other partitions took {beside_it:?} beside a stuck record, and {without_it:?} without it")
     }
 }
 

@@ -234,19 +234,15 @@ impl Run {
         if let Some(cut) = reading.cut.take() {
             // What was written there since the log was cut is left out, with a warning.
             inputs.waive(partition, cut, to);
-            (reading.met, reading.asked) = (reading.met.min(to), i64::MIN);
-            reading.floor = reading.floor.map(|floor| floor.min(to));
-            reading.next = to;
-        } else if to < reading.next {
+        } else if to >= reading.next {
+            return Ok(());
+        } else if reading.cut_before.take().is_none_or(|cut| cut > to) {
             let next = reading.next;
-            if reading.cut_before.take().is_some_and(|cut| cut <= to) {
-                (reading.met, reading.asked) = (reading.met.min(to), i64::MIN);
-                reading.floor = reading.floor.map(|floor| floor.min(to));
-                (reading.next, reading.was_cut) = (to, true);
-                return Ok(());
-            }
             return Err(format!("{name} is sought back from {next} to {to}, and its log was not cut"));
         }
+        (reading.next, reading.was_cut) = (to, true);
+        (reading.met, reading.asked) = (reading.met.min(to), i64::MIN);
+        reading.floor = reading.floor.map(|floor| floor.min(to));
         Ok(())
     }
 
