@@ -1,12 +1,16 @@
 //! A batch: many rows as columns, immutable and shared. A branch of the flow is a batch and the ids of its rows;
 //! nothing is copied until bytes cross into a plugin or out to Kafka.
 
+mod gather;
+
 use std::sync::Arc;
 
 use crate::column::{BytesBuilder, BytesColumn, Column};
 use crate::headers::{HeaderBuilder, HeaderColumn, HeaderIter};
 use crate::ids::RecordOffset;
 use crate::source::{Source, SourceBuilder, SourceColumn};
+
+pub use gather::Place;
 
 /// Row ids: indexes into a batch.
 pub type Rows = [u32];

@@ -284,6 +284,22 @@ impl<T> Column<T> {
         }
     }
 
+    /// Whether the data behind both is one.
+    pub(crate) fn has_data_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.data, &other.data)
+    }
+
+    /// Whether both are seen through one index.
+    #[cfg(test)]
+    pub(crate) fn has_index_of<U>(&self, other: &Column<U>) -> bool {
+        self.index.as_ref().zip(other.index.as_ref()).is_some_and(|(one, other)| Arc::ptr_eq(one, other))
+    }
+
+    /// The same data, row i being row `index[i]` of it.
+    pub(crate) fn seen_through(&self, index: Arc<[u32]>) -> Self {
+        Column { data: self.data.clone(), index: Some(index) }
+    }
+
     /// The same data, seen through these rows of this column. `shared` keeps composed indexes, so that columns that
     /// had one index go on sharing one.
     pub(crate) fn select(&self, rows: &Arc<[u32]>, shared: &mut Composed) -> Self {

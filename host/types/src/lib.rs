@@ -13,7 +13,7 @@ mod names;
 mod source;
 
 pub use address::AddressClass;
-pub use batch::{Batch, BatchBuilder, Changes, RecordRef, Rows};
+pub use batch::{Batch, BatchBuilder, Changes, Place, RecordRef, Rows};
 pub use column::{BytesBuilder, BytesColumn, Column, ColumnError};
 pub use headers::{HeaderBuilder, HeaderColumn, HeaderIter};
 pub use ids::{

@@ -61,6 +61,38 @@ impl SourceColumn {
         &self.topics
     }
 
+    /// The sources of rows of these columns, each named by the place of its column and its row there.
+    pub(crate) fn gathered(
+        columns: &[&SourceColumn],
+        rows: impl Iterator<Item = (usize, usize)>,
+    ) -> SourceColumn {
+        let one = columns.first().map(|first| &first.topics);
+        let one = one.filter(|one| columns.iter().all(|column| Arc::ptr_eq(&column.topics, one)));
+        // What each column's indexes become in one table, where they have not one already.
+        let mut topics: Vec<Arc<str>> = Vec::new();
+        let mut index_of = |topic: &Arc<str>| {
+            let known = topics.iter().position(|known| known == topic);
+            known.unwrap_or_else(|| {
+                topics.push(topic.clone());
+                topics.len() - 1
+            })
+        };
+        let indexes: Vec<Vec<usize>> = match one {
+            Some(_) => Vec::new(),
+            None => columns.iter().map(|column| column.topics.iter().map(&mut index_of).collect()).collect(),
+        };
+        let mut gathered = SourceBuilder::new(one.map_or_else(|| topics.into(), Arc::clone));
+        for (part, row) in rows {
+            let column = columns[part];
+            let topic = usize::from(column.topic[row]);
+            let topic = indexes.get(part).map_or(topic, |index| index[topic]);
+            let topic = u16::try_from(topic).expect("a flow reads less than 2^16 topics");
+            let (partition, offset) = (column.partition[row], RecordOffset(column.offset[row]));
+            gathered.push(topic, partition, offset, column.timestamp_ms[row]);
+        }
+        gathered.finish()
+    }
+
     /// A row's index into [`SourceColumn::topics`]. Panics when there is no such row.
     #[must_use]
     pub fn topic_index(&self, row: usize) -> u16 {
