@@ -8,12 +8,12 @@ use std::sync::Arc;
 use loom_types::ErrorKind;
 
 use crate::plan::{
-    ConsumerPlan, Fork, NodeKind, NodePlan, OnTrap, OutputId, OutputPlan, Plan, PluginId, PluginPlan,
-    Predicate, ProcessPlan, RouteId, RoutePlan, Unrouted,
+    CallPlan, ConsumerPlan, Fork, NodeKind, NodePlan, OnTrap, OutputId, OutputPlan, Plan, PluginId,
+    PluginPlan, Predicate, ProcessPlan, RouteId, RoutePlan, Unrouted,
 };
 use crate::spec::{
     Branches, CallOptions, Choice, ConsumerSpec, ErrorsSpec, ExprSpec, FlowSpec, IntoTopic, KafkaSpec, Kind,
-    NodeSpec, PluginSpec, ProcessSpec, ProducerSpec, Switch, SwitchDefault, extra_map,
+    NodeSpec, PluginSpec, ProcessSpec, ProducerSpec, Switch, SwitchDefault, Text, extra_map,
 };
 
 /// Which route takes each kind of error.
@@ -110,8 +110,7 @@ impl Lower<'_> {
         let inside = around.map(|_| errors);
         let kind = match &spec.kind {
             Kind::Call { key: "step", plugin, options, .. } => {
-                let plugin = self.plugin(&plugin.as_ref()?.value)?;
-                self.step(plugin, options)
+                NodeKind::Step(self.call(plugin.as_ref(), options)?)
             }
             Kind::Map(expr) => NodeKind::Map(expr.expr.clone()?),
             Kind::Filter(choice) => NodeKind::Filter(self.predicate(choice)?),
@@ -137,18 +136,19 @@ impl Lower<'_> {
 
     /// Effects of rows that ran before a trap may happen again when the batch is run row by row; a plugin that can
     /// write files or use the network has effects.
-    fn step(&self, plugin: PluginId, options: &CallOptions) -> NodeKind {
+    fn call(&mut self, plugin: Option<&Text>, options: &CallOptions) -> Option<CallPlan> {
+        let plugin = self.plugin(&plugin?.value)?;
         let allow = &self.plugins[plugin.0].allow;
         let effects = allow.network() || allow.dirs.iter().any(|dir| dir.writable);
         let default = if effects { OnTrap::FailBatch } else { OnTrap::Rerun };
-        NodeKind::Step {
+        Some(CallPlan {
             plugin,
             timeout: options.timeout,
             retries: options.retries,
             on_trap: options.on_trap.unwrap_or(default),
             concurrency: options.concurrency,
             ordered: options.ordered.as_ref().is_none_or(|at| at.value),
-        }
+        })
     }
 
     fn predicate(&mut self, choice: &Choice) -> Option<Predicate> {

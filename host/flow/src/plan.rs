@@ -254,7 +254,7 @@ pub struct Allow {
 }
 
 impl Allow {
-    /// Whether the plugin may use the network: its nodes wait then, see [`NodeKind::Step`].
+    /// Whether the plugin may use the network: its nodes wait then, see [`CallPlan`].
     #[must_use]
     pub fn network(&self) -> bool {
         !self.http.is_empty()
@@ -334,7 +334,7 @@ impl ProcessPlan {
                         .for_each(|branch| branch.visit(each));
                 }
                 NodeKind::Broadcast(branches) => branches.iter().for_each(|branch| branch.visit(each)),
-                NodeKind::Step { .. }
+                NodeKind::Step(_)
                 | NodeKind::Map(_)
                 | NodeKind::Filter(_)
                 | NodeKind::IntoTopic { .. }
@@ -359,22 +359,8 @@ pub struct NodePlan {
 /// What a node does.
 #[derive(Clone, Debug)]
 pub enum NodeKind {
-    /// A plugin changes each record. The node *waits* where the plugin may use the network or `concurrency` is given:
-    /// its calls are made beside the worker, several at a time.
-    Step {
-        /// The plugin.
-        plugin: PluginId,
-        /// Instead of the plugin's own limit.
-        timeout: Option<Duration>,
-        /// Calls after the first that a record answered `retry` gets, until it is a delivery error; none = without limit.
-        retries: Option<u32>,
-        /// What a trap in a batch leads to.
-        on_trap: OnTrap,
-        /// Calls at a time; none where the flow does not say.
-        concurrency: Option<usize>,
-        /// Whether records of a partition leave in their order.
-        ordered: bool,
-    },
+    /// A plugin changes each record.
+    Step(CallPlan),
     /// The expression's value becomes the JSON payload.
     Map(Arc<Expr>),
     /// Records that say no are complete.
@@ -415,7 +401,7 @@ impl NodeKind {
     #[must_use]
     pub fn is_terminal(&self) -> bool {
         match self {
-            NodeKind::Step { .. } | NodeKind::Map(_) | NodeKind::Filter(_) => false,
+            NodeKind::Step(_) | NodeKind::Map(_) | NodeKind::Filter(_) => false,
             NodeKind::Fork(_)
             | NodeKind::Broadcast(_)
             | NodeKind::IntoTopic { .. }
@@ -423,6 +409,24 @@ impl NodeKind {
             | NodeKind::Drain => true,
         }
     }
+}
+
+/// How a node calls its plugin. The node *waits* where the plugin may use the network or `concurrency` is given: its calls
+/// are made beside the worker, several at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallPlan {
+    /// The plugin.
+    pub plugin: PluginId,
+    /// Instead of the plugin's own limit.
+    pub timeout: Option<Duration>,
+    /// Calls after the first that a record answered `retry` gets, until it is a delivery error; none = without limit.
+    pub retries: Option<u32>,
+    /// What a trap in a batch leads to.
+    pub on_trap: OnTrap,
+    /// Calls at a time; none where the flow does not say.
+    pub concurrency: Option<usize>,
+    /// Whether records of a partition leave in their order.
+    pub ordered: bool,
 }
 
 /// What a trap in a batch leads to.

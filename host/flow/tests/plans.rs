@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use loom_flow::plan::{
-    Delivery, Fork, NodeKind, OffsetReset, OnTrap, OutOfRange, Predicate, Timestamp, Tombstones, Unrouted,
+    CallPlan, Delivery, Fork, NodeKind, OffsetReset, OnTrap, OutOfRange, Predicate, Timestamp, Tombstones,
+    Unrouted,
 };
 use loom_flow::{HumanStyle, Mode};
 use loom_types::ErrorKind;
@@ -119,7 +120,7 @@ fn nothing_set_means_the_documented_defaults() {
 fn counted_retries_and_dead_letters_are_in_the_plan() {
     let process = "[ { step: s, retries: 0 }, { broadcast: [ [ { into_sink: k, retries: 7 } ], [ { into_topic: a, dlq: b } ] ] } ]";
     let plan = World::new().plan(&around(process));
-    let NodeKind::Step { retries, .. } = plan.process.nodes[0].kind else { panic!("a step") };
+    let NodeKind::Step(CallPlan { retries, .. }) = plan.process.nodes[0].kind else { panic!("a step") };
     assert_eq!(retries, Some(0));
     let NodeKind::Broadcast(branches) = &plan.process.nodes[1].kind else { panic!("a broadcast") };
     let NodeKind::IntoSink { retries, .. } = branches[0].nodes[0].kind else { panic!("a sink") };
@@ -206,7 +207,7 @@ fn a_plugin_that_may_write_fails_the_batch_on_a_trap() {
         let text = around(&format!("[ {{ step: s{option} }}, drain ]"))
             .replace("component: step.wasm", &format!("component: step.wasm{allow}"));
         match World::new().plan(&text).process.nodes[0].kind {
-            NodeKind::Step { on_trap, .. } => on_trap,
+            NodeKind::Step(call) => call.on_trap,
             _ => panic!("a step"),
         }
     };
@@ -252,7 +253,7 @@ fn anchors_and_merge_keys_are_resolved() {
         .nodes
         .iter()
         .map(|node| match node.kind {
-            NodeKind::Step { timeout, .. } => timeout.map(|timeout| timeout.as_secs()),
+            NodeKind::Step(call) => call.timeout.map(|timeout| timeout.as_secs()),
             _ => None,
         })
         .collect();

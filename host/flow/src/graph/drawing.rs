@@ -148,8 +148,8 @@ impl Pen<'_, '_> {
             self.words.name(&self.words.plan.plugins[id.0].component.display().to_string())
         };
         let shape = match &node.kind {
-            NodeKind::Step { plugin, .. } => {
-                lines.push(file(plugin));
+            NodeKind::Step(call) => {
+                lines.push(file(&call.plugin));
                 Shape::Plugin
             }
             NodeKind::IntoSink { plugin, .. } => {

@@ -74,7 +74,7 @@ impl Words<'_> {
     fn node(&self, node: &NodePlan) -> String {
         let plugin = |id: &crate::plan::PluginId| self.name(&self.plan.plugins[id.0].name);
         match &node.kind {
-            NodeKind::Step { plugin: id, .. } => format!("step {}", plugin(id)),
+            NodeKind::Step(call) => format!("step {}", plugin(&call.plugin)),
             NodeKind::Map(expr) => format!("map {}", self.expression(expr.source())),
             NodeKind::Filter(predicate) => format!("filter {}", self.predicate(predicate)),
             NodeKind::Fork(_) => "fork".to_owned(),

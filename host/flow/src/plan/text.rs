@@ -11,9 +11,9 @@ use std::time::Duration;
 use loom_types::ErrorKind;
 
 use super::{
-    Allow, ConsumerPlan, Delivery, Fork, NodeKind, NodePlan, OffsetReset, OnTrap, OutOfRange, OutputPlan,
-    Plan, PluginLimits, PluginPlan, Predicate, ProcessPlan, RuntimePlan, Secret, Security, Timestamp,
-    Tombstones, Unrouted,
+    Allow, CallPlan, ConsumerPlan, Delivery, Fork, NodeKind, NodePlan, OffsetReset, OnTrap, OutOfRange,
+    OutputPlan, Plan, PluginLimits, PluginPlan, Predicate, ProcessPlan, RuntimePlan, Secret, Security,
+    Timestamp, Tombstones, Unrouted,
 };
 use crate::outline::Outline;
 
@@ -252,21 +252,7 @@ impl Writer<'_> {
         let plugin = |id: &super::PluginId| self.say(&self.plan.plugins[id.0].name);
         let output = |id: &super::OutputId| self.say(&self.plan.outputs[id.0].name);
         match kind {
-            NodeKind::Step { plugin: id, timeout, retries, on_trap, concurrency, ordered } => {
-                let mut entries = vec![entry("step", plugin(id))];
-                entries.extend(timeout.map(|time| entry("timeout", duration(time))));
-                entries.extend(retries.map(|retries| entry("retries", Outline::word(retries))));
-                entries.extend(concurrency.map(|calls| entry("concurrency", Outline::word(calls))));
-                entries.push(entry("ordered", Outline::word(ordered)));
-                entries.push(entry(
-                    "on_trap",
-                    Outline::word(match on_trap {
-                        OnTrap::Rerun => "rerun",
-                        OnTrap::FailBatch => "fail_batch",
-                    }),
-                ));
-                entries
-            }
+            NodeKind::Step(call) => self.call("step", call),
             NodeKind::Map(expr) => vec![entry("map", self.say(expr.source()))],
             NodeKind::Filter(predicate) => vec![entry("filter", self.predicate(predicate))],
             NodeKind::Fork(fork) => vec![entry("fork", self.fork(fork))],
@@ -305,6 +291,23 @@ impl Writer<'_> {
             }
             NodeKind::Drain => vec![entry("drain", Outline::word("null"))],
         }
+    }
+
+    fn call(&self, key: &str, call: &CallPlan) -> Entries {
+        let CallPlan { plugin, timeout, retries, on_trap, concurrency, ordered } = call;
+        let mut entries = vec![entry(key, self.say(&self.plan.plugins[plugin.0].name))];
+        entries.extend(timeout.map(|time| entry("timeout", duration(time))));
+        entries.extend(retries.map(|retries| entry("retries", Outline::word(retries))));
+        entries.extend(concurrency.map(|calls| entry("concurrency", Outline::word(calls))));
+        entries.push(entry("ordered", Outline::word(ordered)));
+        entries.push(entry(
+            "on_trap",
+            Outline::word(match on_trap {
+                OnTrap::Rerun => "rerun",
+                OnTrap::FailBatch => "fail_batch",
+            }),
+        ));
+        entries
     }
 
     fn predicate(&self, predicate: &Predicate) -> Outline {

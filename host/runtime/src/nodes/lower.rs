@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use loom_flow::Plan;
 use loom_flow::plan::{
-    Fork, NodeKind, NodePlan, OnTrap, PluginId, Predicate, ProcessPlan, RouteId, Timestamp,
+    CallPlan, Fork, NodeKind, NodePlan, PluginId, Predicate, ProcessPlan, RouteId, Timestamp,
 };
 use loom_kafka::Stamp;
 use loom_plugin::{Breaker, Interrupt, Limits, NodeContext, StartError};
@@ -83,10 +83,7 @@ impl Lowering<'_> {
 
     fn node(&mut self, node: &NodePlan, next: Target) -> Target {
         match &node.kind {
-            NodeKind::Step { plugin, timeout, retries, on_trap, concurrency, ordered } => {
-                let waits = Waits { concurrency: *concurrency, ordered: *ordered, retries: *retries };
-                self.step(node, *plugin, *timeout, *on_trap, waits, next)
-            }
+            NodeKind::Step(call) => self.step(node, call, next),
             NodeKind::Map(expr) => self.push(node, Op::Map { expr: expr.clone(), next }),
             NodeKind::Filter(predicate) => self.test(node, predicate, next, Target::End(Ending::Filtered)),
             NodeKind::Fork(Fork::When { branches, default }) => {
@@ -139,23 +136,17 @@ impl Lowering<'_> {
         }
     }
 
-    fn step(
-        &mut self,
-        node: &NodePlan,
-        plugin: PluginId,
-        timeout: Option<Duration>,
-        on_trap: OnTrap,
-        waits: Waits,
-        next: Target,
-    ) -> Target {
+    fn step(&mut self, node: &NodePlan, call: &CallPlan, next: Target) -> Target {
+        let CallPlan { plugin, timeout, retries, on_trap, concurrency, ordered } = *call;
         let context = self.context(node, plugin, timeout);
-        if waits.concurrency.is_some() || self.network(plugin) {
+        if concurrency.is_some() || self.network(plugin) {
+            let waits = Waits { concurrency, ordered, retries };
             return self.waiting(node, plugin, context, WaitingRole::Step, waits, next, next);
         }
         let span = span(&context);
         match self.plugins.step(plugin, context, on_trap, self.interrupt) {
             Ok(step) => {
-                let op = self.plugin(plugin, step, span, waits.retries, (next, next));
+                let op = self.plugin(plugin, step, span, retries, (next, next));
                 self.push(node, op)
             }
             Err(error) => self.refuse(node, error),
