@@ -98,6 +98,8 @@ fn fails_as(
     words: &[&str],
 ) -> Result<()> {
     let folder = flow(access, &space.name("g"), &space.name("in"), &space.name("out"))?;
+    // Where it is not built yet, that is not its start.
+    loom_tests::host::binary()?;
     let begun = Instant::now();
     let ended = Host::start_with(folder.path(), ["run", "flow.yaml"], change)?.wait()?;
     let took = begun.elapsed();

@@ -42,6 +42,9 @@ pub(in crate::librdkafka) struct Conf {
 impl Conf {
     /// librdkafka's defaults, with log lines sent to `tracing`.
     pub fn new() -> Self {
+        // Before librdkafka does it: this way OpenSSL frees nothing when the process exits, which clients that are still
+        // closing (see [`RELEASE`]) would go on using from their threads, and crash.
+        openssl::init();
         // SAFETY: allocates, takes nothing.
         let conf =
             NonNull::new(unsafe { c::rd_kafka_conf_new() }).expect("librdkafka allocates a configuration");
