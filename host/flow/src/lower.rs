@@ -8,12 +8,12 @@ use std::sync::Arc;
 use loom_types::ErrorKind;
 
 use crate::plan::{
-    CallPlan, ConsumerPlan, Fork, NodeKind, NodePlan, OnTrap, OutputId, OutputPlan, Plan, PluginId,
-    PluginPlan, Predicate, ProcessPlan, RouteId, RoutePlan, Unrouted,
+    CallPlan, ConsumerPlan, NodeKind, NodePlan, OnTrap, OutputId, OutputPlan, Plan, PluginId, PluginPlan,
+    Predicate, ProcessPlan, RouteId, RoutePlan, Switch, Unrouted,
 };
 use crate::spec::{
     Branches, CallOptions, Choice, ConsumerSpec, ErrorsSpec, ExprSpec, FlowSpec, IntoTopic, KafkaSpec, Kind,
-    NodeSpec, PluginSpec, ProcessSpec, ProducerSpec, Switch, SwitchDefault, Text, extra_map,
+    NodeSpec, PluginSpec, ProcessSpec, ProducerSpec, SwitchDefault, SwitchSpec, Text, extra_map,
 };
 
 /// Which route takes each kind of error.
@@ -114,7 +114,8 @@ impl Lower<'_> {
             }
             Kind::Map(expr) => NodeKind::Map(expr.expr.clone()?),
             Kind::Filter(choice) => NodeKind::Filter(self.predicate(choice)?),
-            Kind::Fork(switch) => NodeKind::Fork(self.fork(switch, inside)?),
+            Kind::Router(switch) => NodeKind::Router(self.switch(switch, inside)?),
+            Kind::Fork(switch) => NodeKind::Fork(self.switch(switch, inside)?),
             Kind::Broadcast(branches) => NodeKind::Broadcast(
                 branches.iter().map(|branch| self.process(branch, inside)).collect::<Option<_>>()?,
             ),
@@ -127,7 +128,6 @@ impl Lower<'_> {
             Kind::Call { .. }
             | Kind::CollectBatch { .. }
             | Kind::ForEach
-            | Kind::Router(_)
             | Kind::ExpandRoutes { .. }
             | Kind::Unknown => return None,
         };
@@ -159,15 +159,15 @@ impl Lower<'_> {
         }
     }
 
-    fn fork(&mut self, switch: &Switch, around: Option<Routes>) -> Option<Fork> {
-        let fork = match &switch.branches {
+    fn switch(&mut self, switch: &SwitchSpec, around: Option<Routes>) -> Option<Switch> {
+        let lowered = match &switch.branches {
             Branches::When(branches) => {
                 let mut lowered = Vec::with_capacity(branches.len());
                 for (condition, process) in branches {
                     let condition = self.predicate(condition)?;
                     lowered.push((condition, self.process(process.as_ref()?, around)?));
                 }
-                Fork::When { branches: lowered, default: self.default(switch, around)? }
+                Switch::When { branches: lowered, default: self.default(switch, around)? }
             }
             Branches::By(selector, branches) => {
                 let Choice::Expr(ExprSpec { expr: Some(selector) }) = selector else { return None };
@@ -175,7 +175,7 @@ impl Lower<'_> {
                 for (label, process) in branches {
                     lowered.push((label.clone(), self.process(process, around)?));
                 }
-                Fork::By {
+                Switch::By {
                     selector: selector.clone(),
                     branches: lowered,
                     default: self.default(switch, around)?,
@@ -183,15 +183,16 @@ impl Lower<'_> {
             }
             Branches::Invalid => return None,
         };
-        Some(fork)
+        Some(lowered)
     }
 
     /// The outer option is whether it could be lowered, the inner whether it is there.
-    fn default(&mut self, switch: &Switch, around: Option<Routes>) -> Option<Option<ProcessPlan>> {
+    fn default(&mut self, switch: &SwitchSpec, around: Option<Routes>) -> Option<Option<ProcessPlan>> {
         match &switch.default {
             SwitchDefault::None => Some(None),
             SwitchDefault::Process(process) => self.process(process, around).map(Some),
-            SwitchDefault::Pass | SwitchDefault::Invalid => None,
+            SwitchDefault::Pass => Some(Some(ProcessPlan::default())),
+            SwitchDefault::Invalid => None,
         }
     }
 

@@ -319,19 +319,8 @@ impl ProcessPlan {
         for node in &self.nodes {
             each(node);
             match &node.kind {
-                NodeKind::Fork(Fork::When { branches, default }) => {
-                    branches
-                        .iter()
-                        .map(|(_, branch)| branch)
-                        .chain(default)
-                        .for_each(|branch| branch.visit(each));
-                }
-                NodeKind::Fork(Fork::By { branches, default, .. }) => {
-                    branches
-                        .iter()
-                        .map(|(_, branch)| branch)
-                        .chain(default)
-                        .for_each(|branch| branch.visit(each));
+                NodeKind::Router(switch) | NodeKind::Fork(switch) => {
+                    switch.processes().for_each(|branch| branch.visit(each));
                 }
                 NodeKind::Broadcast(branches) => branches.iter().for_each(|branch| branch.visit(each)),
                 NodeKind::Step(_)
@@ -365,8 +354,11 @@ pub enum NodeKind {
     Map(Arc<Expr>),
     /// Records that say no are complete.
     Filter(Predicate),
-    /// Terminal: each record goes to the first branch whose condition holds.
-    Fork(Fork),
+    /// In place: each record goes through one branch, and all go on behind the node, in the order of their source. A branch
+    /// or default without nodes lets its records through as they are.
+    Router(Switch),
+    /// Terminal: each record goes to one branch.
+    Fork(Switch),
     /// Terminal: every record goes to every branch.
     Broadcast(Vec<ProcessPlan>),
     /// Terminal: a Kafka topic.
@@ -401,7 +393,7 @@ impl NodeKind {
     #[must_use]
     pub fn is_terminal(&self) -> bool {
         match self {
-            NodeKind::Step(_) | NodeKind::Map(_) | NodeKind::Filter(_) => false,
+            NodeKind::Step(_) | NodeKind::Map(_) | NodeKind::Filter(_) | NodeKind::Router(_) => false,
             NodeKind::Fork(_)
             | NodeKind::Broadcast(_)
             | NodeKind::IntoTopic { .. }
@@ -467,14 +459,14 @@ pub enum Predicate {
     Plugin(PluginId),
 }
 
-/// A terminal fork.
+/// The branches of a `fork` or a `router`. A record that no branch takes, where there is no default, is a routing error.
 #[derive(Clone, Debug)]
-pub enum Fork {
+pub enum Switch {
     /// The first branch whose predicate holds.
     When {
         /// In order.
         branches: Vec<(Predicate, ProcessPlan)>,
-        /// For what no branch takes; none only under at most once: such rows are routing errors.
+        /// For what no branch takes; a fork has none only under at most once.
         default: Option<ProcessPlan>,
     },
     /// The branch whose label is the selector's answer, as text.
@@ -486,6 +478,18 @@ pub enum Fork {
         /// For every other answer.
         default: Option<ProcessPlan>,
     },
+}
+
+impl Switch {
+    /// The processes of its branches, in the order of the file, and of its default.
+    pub fn processes(&self) -> impl Iterator<Item = &ProcessPlan> {
+        let (when, by, default) = match self {
+            Switch::When { branches, default } => (&branches[..], &[][..], default),
+            Switch::By { branches, default, .. } => (&[][..], &branches[..], default),
+        };
+        let when = when.iter().map(|(_, branch)| branch);
+        when.chain(by.iter().map(|(_, branch)| branch)).chain(default)
+    }
 }
 
 /// An error route.

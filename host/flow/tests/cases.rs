@@ -358,10 +358,7 @@ fn what_cannot_run_yet_is_refused_at_its_place_and_looked_into() {
             ],
         ),
         ("[ for_each, drain ]", &["NOT_AVAILABLE process[0]", "SHAPE_MISMATCH process[0]"]),
-        (
-            "[ { router: { branches: { a: [] } } }, drain ]",
-            &["NOT_AVAILABLE process[0].router", "FORK_SELECTOR_MISSING process[0].router"],
-        ),
+        ("[ { router: { branches: { a: [] } } }, drain ]", &["FORK_SELECTOR_MISSING process[0].router"]),
         (
             "[ { expand_routes: { plugin: nobody, routes: { a: [ drain ] } } }, drain ]",
             &[

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use loom_flow::plan::{
-    CallPlan, Delivery, Fork, NodeKind, OffsetReset, OnTrap, OutOfRange, Predicate, Timestamp, Tombstones,
+    CallPlan, Delivery, NodeKind, OffsetReset, OnTrap, OutOfRange, Predicate, Switch, Timestamp, Tombstones,
     Unrouted,
 };
 use loom_flow::{HumanStyle, Mode};
@@ -87,7 +87,7 @@ fn the_documented_flow_compiles() {
     assert_eq!(plan.plugins[0].component, std::path::Path::new("flows/plugins/step.wasm"));
     assert_eq!(plan.plugins[0].allow.env[0].1.0, "eu");
     assert_eq!(plan.routes.len(), 3);
-    let NodeKind::Fork(Fork::When { branches, default }) = &plan.process.nodes[1].kind else {
+    let NodeKind::Fork(Switch::When { branches, default }) = &plan.process.nodes[1].kind else {
         panic!("{plan:?}")
     };
     assert!(matches!(branches[0].0, Predicate::Plugin(_)) && matches!(branches[1].0, Predicate::Expr(_)));
@@ -195,7 +195,7 @@ fn the_nearest_errors_win_and_default_takes_the_rest() {
     assert_eq!(taken(&nodes[0], ErrorKind::Task).as_deref(), Some("errors.default"));
     assert_eq!(taken(&nodes[1], ErrorKind::Task).as_deref(), Some("process[1].errors.task"));
     assert_eq!(taken(&nodes[1], ErrorKind::Wire).as_deref(), Some("errors.wire"));
-    let NodeKind::Fork(Fork::When { branches, .. }) = &nodes[2].kind else { panic!("a fork") };
+    let NodeKind::Fork(Switch::When { branches, .. }) = &nodes[2].kind else { panic!("a fork") };
     assert_eq!(taken(&branches[0].1.nodes[0], ErrorKind::Wire).as_deref(), Some("process[2].errors.default"));
     let inside = plan.routes.iter().find(|route| &*route.path == "errors.default").expect("the route");
     assert!(inside.process.nodes.iter().all(|node| node.errors.iter().all(Option::is_none)), "{inside:?}");
@@ -229,7 +229,7 @@ fn labels_and_names_are_the_text_as_written() {
     .replace("group_id: g", "group_id: 0123");
     let plan = World::new().plan(&text);
     assert_eq!(plan.consumer.group_id, "0123");
-    let NodeKind::Fork(Fork::By { branches, .. }) = &plan.process.nodes[0].kind else { panic!("a fork") };
+    let NodeKind::Fork(Switch::By { branches, .. }) = &plan.process.nodes[0].kind else { panic!("a fork") };
     let labels: Vec<&str> = branches.iter().map(|(label, _)| label.as_str()).collect();
     assert_eq!(labels, ["NO", "007", "1.0", "~"]);
     assert_eq!(&*branches[2].1.nodes[0].path, "process[0].fork.branches[\"1.0\"][0]");

@@ -40,6 +40,8 @@ mod republished;
 mod restarts;
 #[path = "flows/retries.rs"]
 mod retries;
+#[path = "flows/routers.rs"]
+mod routers;
 #[path = "flows/shutdown.rs"]
 mod shutdown;
 #[path = "flows/sinks.rs"]

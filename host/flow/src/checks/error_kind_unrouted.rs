@@ -11,7 +11,7 @@ use crate::issue::{Code, Severity};
 use crate::plan::{Delivery, Unrouted};
 use crate::report::{Place, Problem};
 use crate::spec::{
-    Branches, Choice, ErrorsSpec, ExprSpec, Kind, NodeSpec, ProcessSpec, Switch, SwitchDefault, inner,
+    Branches, Choice, ErrorsSpec, ExprSpec, Kind, NodeSpec, ProcessSpec, SwitchDefault, SwitchSpec, inner,
 };
 
 pub(crate) const ENTRY: Entry = Entry {
@@ -151,7 +151,7 @@ impl<'f> Search<'f> {
     }
 }
 
-fn conditions(switch: &Switch) -> Vec<&Choice> {
+fn conditions(switch: &SwitchSpec) -> Vec<&Choice> {
     match &switch.branches {
         Branches::When(branches) => branches.iter().map(|(condition, _)| condition).collect(),
         Branches::By(selector, _) => vec![selector],

@@ -212,8 +212,7 @@ static ROUTER: Mapping = Mapping::new(
             "Branches by condition (`when`), or by label (`by` and `branches`).",
         )
         .required()
-        .example("{ when: [ { if: payload.total > 10, process: [ { step: big } ] } ], default: pass }")
-        .later(),
+        .example("{ when: [ { if: payload.total > 10, process: [ { step: big } ] } ], default: pass }"),
         ERRORS,
     ],
 );

@@ -4,7 +4,7 @@
 //! process; with one from every node, a flow of forty nodes would be all arrows.
 
 use super::Words;
-use crate::plan::{Fork, NodeKind, NodePlan, ProcessPlan, RouteId};
+use crate::plan::{NodeKind, NodePlan, ProcessPlan, RouteId, Switch};
 
 /// What a box stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +51,12 @@ pub(super) struct Arrow {
     pub(super) label: Option<String>,
     /// Whether failed records take it.
     pub(super) error: bool,
+}
+
+/// A box that records leave for the next one.
+struct Exit {
+    from: usize,
+    label: Option<String>,
 }
 
 pub(super) struct Drawing {
@@ -122,27 +128,35 @@ impl Pen<'_, '_> {
 
     /// Draws a process; answers its first box.
     fn process(&mut self, group: usize, process: &ProcessPlan) -> usize {
-        let mut first = None;
-        let mut before: Option<usize> = None;
-        let mut join = |pen: &mut Self, next: usize| {
-            if let Some(before) = before.replace(next) {
-                pen.arrow(End::Vertex(before), End::Vertex(next), None, false);
-            }
-            first.get_or_insert(next);
-        };
-        for node in &process.nodes {
-            let next = self.node(group, node);
-            join(self, next);
-        }
+        let (mut first, exits) = self.nodes(group, process);
         if process.drains() {
             let end = self.vertex(group, Shape::End, vec!["(drain)".to_owned()]);
-            join(self, end);
+            self.lead(exits, end);
+            first.get_or_insert(end);
         }
         // A process without nodes drains, so there is a first.
         first.unwrap_or_default()
     }
 
-    fn node(&mut self, group: usize, node: &NodePlan) -> usize {
+    /// Draws the nodes of a process; answers its first box, and where records come out behind the last.
+    fn nodes(&mut self, group: usize, process: &ProcessPlan) -> (Option<usize>, Vec<Exit>) {
+        let (mut first, mut exits) = (None, Vec::new());
+        for node in &process.nodes {
+            let (next, out) = self.node(group, node);
+            self.lead(std::mem::replace(&mut exits, out), next);
+            first.get_or_insert(next);
+        }
+        (first, exits)
+    }
+
+    fn lead(&mut self, exits: Vec<Exit>, to: usize) {
+        for Exit { from, label } in exits {
+            self.arrow(End::Vertex(from), End::Vertex(to), label, false);
+        }
+    }
+
+    /// Draws a node; answers its box, and where records come out of it.
+    fn node(&mut self, group: usize, node: &NodePlan) -> (usize, Vec<Exit>) {
         let mut lines = vec![self.words.node(node)];
         let file = |id: &crate::plan::PluginId| {
             self.words.name(&self.words.plan.plugins[id.0].component.display().to_string())
@@ -161,11 +175,11 @@ impl Pen<'_, '_> {
                 Shape::Plugin
             }
             NodeKind::Map(_) | NodeKind::Filter(_) => Shape::Expression,
-            NodeKind::Fork(Fork::By { selector, .. }) => {
+            NodeKind::Router(Switch::By { selector, .. }) | NodeKind::Fork(Switch::By { selector, .. }) => {
                 lines.push(format!("by {}", self.words.expression(selector.source())));
                 Shape::Switch
             }
-            NodeKind::Fork(_) | NodeKind::Broadcast(_) => Shape::Switch,
+            NodeKind::Router(_) | NodeKind::Fork(_) | NodeKind::Broadcast(_) => Shape::Switch,
             NodeKind::IntoTopic { key, .. } => {
                 lines.extend(key.iter().map(|key| format!("key {}", self.words.expression(key.source()))));
                 Shape::Topic
@@ -173,9 +187,22 @@ impl Pen<'_, '_> {
             NodeKind::Drain => Shape::End,
         };
         let id = self.vertex(group, shape, lines);
+        let in_place = matches!(node.kind, NodeKind::Router(_));
+        let mut exits = if in_place { Vec::new() } else { vec![Exit { from: id, label: None }] };
         for (label, branch) in self.branches(node) {
-            let first = self.process(group, branch);
-            self.arrow(End::Vertex(id), End::Vertex(first), Some(label), false);
+            if !in_place {
+                let first = self.process(group, branch);
+                self.arrow(End::Vertex(id), End::Vertex(first), Some(label), false);
+                continue;
+            }
+            // The branches come together again at the next node; one without nodes leads there itself.
+            match self.nodes(group, branch) {
+                (Some(first), out) => {
+                    self.arrow(End::Vertex(id), End::Vertex(first), Some(label), false);
+                    exits.extend(out);
+                }
+                (None, _) => exits.push(Exit { from: id, label: Some(label) }),
+            }
         }
         if let NodeKind::IntoTopic { dlq: Some(dlq), .. } = &node.kind {
             let dead = self.vertex(group, Shape::Topic, vec![self.words.output(dlq.0)]);
@@ -185,7 +212,7 @@ impl Pen<'_, '_> {
             let route = self.route(route);
             self.arrow(End::Vertex(id), End::Group(route), Some(kinds), true);
         }
-        id
+        (id, exits)
     }
 
     /// The processes inside a node, with what leads there.
@@ -193,12 +220,14 @@ impl Pen<'_, '_> {
         let default =
             |default: &'n Option<ProcessPlan>| default.iter().map(|inner| ("default".to_owned(), inner));
         match &node.kind {
-            NodeKind::Fork(Fork::When { branches, default: rest }) => branches
+            NodeKind::Router(Switch::When { branches, default: rest })
+            | NodeKind::Fork(Switch::When { branches, default: rest }) => branches
                 .iter()
                 .map(|(condition, inner)| (self.words.predicate(condition), inner))
                 .chain(default(rest))
                 .collect(),
-            NodeKind::Fork(Fork::By { branches, default: rest, .. }) => branches
+            NodeKind::Router(Switch::By { branches, default: rest, .. })
+            | NodeKind::Fork(Switch::By { branches, default: rest, .. }) => branches
                 .iter()
                 .map(|(label, inner)| (self.words.name(label), inner))
                 .chain(default(rest))

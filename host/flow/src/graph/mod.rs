@@ -77,6 +77,7 @@ impl Words<'_> {
             NodeKind::Step(call) => format!("step {}", plugin(&call.plugin)),
             NodeKind::Map(expr) => format!("map {}", self.expression(expr.source())),
             NodeKind::Filter(predicate) => format!("filter {}", self.predicate(predicate)),
+            NodeKind::Router(_) => "router".to_owned(),
             NodeKind::Fork(_) => "fork".to_owned(),
             NodeKind::Broadcast(_) => "broadcast".to_owned(),
             NodeKind::IntoTopic { output, .. } => format!("into_topic {}", self.output(output.0)),

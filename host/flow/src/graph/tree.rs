@@ -1,7 +1,7 @@
 //! The tree: a line for each node, branches below it, error routes after them.
 
 use super::Words;
-use crate::plan::{Fork, NodeKind, NodePlan, ProcessPlan, RouteId};
+use crate::plan::{NodeKind, NodePlan, ProcessPlan, RouteId, Switch};
 
 /// A line with what hangs below it.
 struct Branch {
@@ -92,24 +92,13 @@ fn node(words: &Words<'_>, node: &NodePlan, arrow: &str) -> Branch {
     }
     let mut below = Vec::new();
     match &node.kind {
-        NodeKind::Fork(Fork::When { branches, default }) => {
-            for (condition, inner) in branches {
-                let title = format!("if {}", words.predicate(condition));
-                below.push(titled(title, process(words, inner, arrow), arrow));
-            }
-            below.extend(
-                default.iter().map(|inner| titled("default".to_owned(), process(words, inner, arrow), arrow)),
-            );
+        NodeKind::Router(switch) => {
+            line += &by(words, switch);
+            below.extend(branches(words, switch, arrow, in_place));
         }
-        NodeKind::Fork(Fork::By { selector, branches, default }) => {
-            line += &format!(" by {}", words.expression(selector.source()));
-            for (label, inner) in branches {
-                let title = format!("branch {}", words.name(label));
-                below.push(titled(title, process(words, inner, arrow), arrow));
-            }
-            below.extend(
-                default.iter().map(|inner| titled("default".to_owned(), process(words, inner, arrow), arrow)),
-            );
+        NodeKind::Fork(switch) => {
+            line += &by(words, switch);
+            below.extend(branches(words, switch, arrow, process));
         }
         NodeKind::Broadcast(branches) => {
             for (index, inner) in branches.iter().enumerate() {
@@ -120,6 +109,44 @@ fn node(words: &Words<'_>, node: &NodePlan, arrow: &str) -> Branch {
     }
     below.extend(routes(words, words.routes_of(node), arrow));
     Branch { line, below }
+}
+
+/// What a node's selector is, where it has one.
+fn by(words: &Words<'_>, switch: &Switch) -> String {
+    match switch {
+        Switch::When { .. } => String::new(),
+        Switch::By { selector, .. } => format!(" by {}", words.expression(selector.source())),
+    }
+}
+
+/// The branches of a node, each with what takes records there; `inner` draws one.
+fn branches(
+    words: &Words<'_>,
+    switch: &Switch,
+    arrow: &str,
+    inner: impl Fn(&Words<'_>, &ProcessPlan, &str) -> Vec<Branch>,
+) -> Vec<Branch> {
+    let (mut titles, default): (Vec<String>, _) = match switch {
+        Switch::When { branches, default } => {
+            let title = |(condition, _): &(_, _)| format!("if {}", words.predicate(condition));
+            (branches.iter().map(title).collect(), default)
+        }
+        Switch::By { branches, default, .. } => {
+            let title = |(label, _): &(String, _)| format!("branch {}", words.name(label));
+            (branches.iter().map(title).collect(), default)
+        }
+    };
+    titles.extend(default.iter().map(|_| "default".to_owned()));
+    let processes = titles.into_iter().zip(switch.processes());
+    processes.map(|(title, process)| titled(title, inner(words, process, arrow), arrow)).collect()
+}
+
+/// The nodes of a branch that comes back to its node.
+fn in_place(words: &Words<'_>, branch: &ProcessPlan, arrow: &str) -> Vec<Branch> {
+    if branch.nodes.is_empty() {
+        return vec![Branch::new("(pass)", Vec::new())];
+    }
+    branch.nodes.iter().map(|found| node(words, found, arrow)).collect()
 }
 
 fn routes(words: &Words<'_>, routes: Vec<(RouteId, String)>, arrow: &str) -> Vec<Branch> {

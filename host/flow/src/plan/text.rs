@@ -11,9 +11,9 @@ use std::time::Duration;
 use loom_types::ErrorKind;
 
 use super::{
-    Allow, CallPlan, ConsumerPlan, Delivery, Fork, NodeKind, NodePlan, OffsetReset, OnTrap, OutOfRange,
-    OutputPlan, Plan, PluginLimits, PluginPlan, Predicate, ProcessPlan, RuntimePlan, Secret, Security,
-    Timestamp, Tombstones, Unrouted,
+    Allow, CallPlan, ConsumerPlan, Delivery, NodeKind, NodePlan, OffsetReset, OnTrap, OutOfRange, OutputPlan,
+    Plan, PluginLimits, PluginPlan, Predicate, ProcessPlan, RuntimePlan, Secret, Security, Switch, Timestamp,
+    Tombstones, Unrouted,
 };
 use crate::outline::Outline;
 
@@ -216,6 +216,14 @@ impl Writer<'_> {
         entries
     }
 
+    /// The nodes of a branch that comes back to its node.
+    fn in_place(&self, branch: &ProcessPlan) -> Outline {
+        if branch.nodes.is_empty() {
+            return Outline::word("pass");
+        }
+        Outline::List(branch.nodes.iter().map(|node| self.node(node)).collect())
+    }
+
     /// The nodes; where the last is no terminal, what happens to the rows that come through it.
     fn process(&self, process: &ProcessPlan) -> Outline {
         let mut nodes: Vec<Outline> = process.nodes.iter().map(|node| self.node(node)).collect();
@@ -255,7 +263,12 @@ impl Writer<'_> {
             NodeKind::Step(call) => self.call("step", call),
             NodeKind::Map(expr) => vec![entry("map", self.say(expr.source()))],
             NodeKind::Filter(predicate) => vec![entry("filter", self.predicate(predicate))],
-            NodeKind::Fork(fork) => vec![entry("fork", self.fork(fork))],
+            NodeKind::Router(switch) => {
+                vec![entry("router", self.switch(switch, &|branch| self.in_place(branch)))]
+            }
+            NodeKind::Fork(switch) => {
+                vec![entry("fork", self.switch(switch, &|branch| self.process(branch)))]
+            }
             NodeKind::Broadcast(branches) => {
                 vec![entry(
                     "broadcast",
@@ -319,20 +332,19 @@ impl Writer<'_> {
         }
     }
 
-    fn fork(&self, fork: &Fork) -> Outline {
-        let (mut entries, default) = match fork {
-            Fork::When { branches, default } => {
+    fn switch(&self, switch: &Switch, inner: &dyn Fn(&ProcessPlan) -> Outline) -> Outline {
+        let (mut entries, default) = match switch {
+            Switch::When { branches, default } => {
                 let branch = |(condition, process): &(Predicate, ProcessPlan)| {
                     Outline::Mapping(vec![
                         entry("if", self.predicate(condition)),
-                        entry("process", self.process(process)),
+                        entry("process", inner(process)),
                     ])
                 };
                 (vec![entry("when", Outline::List(branches.iter().map(branch).collect()))], default)
             }
-            Fork::By { selector, branches, default } => {
-                let branch =
-                    |(label, process): &(String, ProcessPlan)| ((self.shown)(label), self.process(process));
+            Switch::By { selector, branches, default } => {
+                let branch = |(label, process): &(String, ProcessPlan)| ((self.shown)(label), inner(process));
                 let branches = branches.iter().map(branch).collect();
                 (
                     vec![
@@ -343,7 +355,7 @@ impl Writer<'_> {
                 )
             }
         };
-        entries.extend(default.iter().map(|default| entry("default", self.process(default))));
+        entries.extend(default.iter().map(|default| entry("default", inner(default))));
         Outline::Mapping(entries)
     }
 }

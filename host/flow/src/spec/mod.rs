@@ -24,7 +24,7 @@ pub(crate) use fields::nearest;
 pub(crate) use kafka::{ConsumerSpec, ExtraSpec, KafkaSpec, ProducerSpec, extra_map};
 pub(crate) use plugins::{ComponentSpec, PluginSpec};
 pub(crate) use process::{CallOptions, IntoTopic, Kind, NodeSpec, ProcessSpec};
-pub(crate) use switch::{Branches, Default as SwitchDefault, Switch};
+pub(crate) use switch::{Branches, Default as SwitchDefault, SwitchSpec};
 pub(crate) use values::Text;
 pub(crate) use walk::{Seat, Seated, inner, nodes, plugin_refs, processes};
 

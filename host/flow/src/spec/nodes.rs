@@ -37,7 +37,7 @@ pub(super) fn node(
             nothing(cx, field);
             Kind::ForEach
         }),
-        "router" => later(cx, field, key, |cx| Kind::Router(switch(cx, field, SwitchKind::Router))),
+        "router" => Kind::Router(switch(cx, field, SwitchKind::Router)),
         "fork" => Kind::Fork(switch(cx, field, SwitchKind::Fork)),
         "broadcast" => broadcast(cx, field),
         "expand_routes" => later(cx, field, key, |cx| {

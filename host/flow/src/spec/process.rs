@@ -10,7 +10,7 @@ use super::errors::ErrorsSpec;
 use super::exprs::{Choice, ExprSpec};
 use super::fields::{Field, Fields, items, nearest, unknown_key};
 use super::nodes;
-use super::switch::Switch;
+use super::switch::SwitchSpec;
 use super::values::{At, Text};
 use crate::ask::Role;
 use crate::grammar::{self, Mapping};
@@ -51,8 +51,8 @@ pub(crate) enum Kind {
         key: Option<Choice>,
     },
     ForEach,
-    Router(Switch),
-    Fork(Switch),
+    Router(SwitchSpec),
+    Fork(SwitchSpec),
     Broadcast(Vec<ProcessSpec>),
     ExpandRoutes {
         plugin: Option<Text>,

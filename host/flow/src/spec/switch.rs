@@ -18,7 +18,7 @@ pub(crate) enum SwitchKind {
 
 /// The branches of a node.
 #[derive(Debug)]
-pub(crate) struct Switch {
+pub(crate) struct SwitchSpec {
     pub(crate) branches: Branches,
     pub(crate) default: Default,
 }
@@ -42,8 +42,8 @@ pub(crate) enum Default {
     Invalid,
 }
 
-pub(super) fn switch(cx: &mut Cx<'_>, field: &Field<'_>, kind: SwitchKind) -> Switch {
-    let invalid = Switch { branches: Branches::Invalid, default: Default::Invalid };
+pub(super) fn switch(cx: &mut Cx<'_>, field: &Field<'_>, kind: SwitchKind) -> SwitchSpec {
+    let invalid = SwitchSpec { branches: Branches::Invalid, default: Default::Invalid };
     let Some(mut fields) = Fields::of(cx, field) else { return invalid };
     let by = fields.take("by");
     let when = fields.take("when");
@@ -93,7 +93,7 @@ pub(super) fn switch(cx: &mut Cx<'_>, field: &Field<'_>, kind: SwitchKind) -> Sw
         (None, Some(labels)) => Branches::By(selector.unwrap_or(Choice::Invalid), labels),
         (None, None) => Branches::Invalid,
     };
-    Switch { branches, default: if form.is_some() { default } else { or_invalid(default) } }
+    SwitchSpec { branches, default: if form.is_some() { default } else { or_invalid(default) } }
 }
 
 /// Where the form is wrong, a missing default is not a finding of its own.

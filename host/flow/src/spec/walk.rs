@@ -6,7 +6,7 @@
 use super::FlowSpec;
 use super::exprs::Choice;
 use super::process::{Kind, NodeSpec, ProcessSpec};
-use super::switch::{Branches, Default, Switch};
+use super::switch::{Branches, Default, SwitchSpec};
 use super::values::Text;
 use crate::ask::Role;
 
@@ -81,7 +81,7 @@ pub(crate) fn inner(node: &NodeSpec) -> Vec<(Seat, &ProcessSpec)> {
     }
 }
 
-fn branches(switch: &Switch) -> impl Iterator<Item = &ProcessSpec> {
+fn branches(switch: &SwitchSpec) -> impl Iterator<Item = &ProcessSpec> {
     let (when, by) = match &switch.branches {
         Branches::When(branches) => (Some(branches), None),
         Branches::By(_, branches) => (None, Some(branches)),

@@ -5,7 +5,7 @@
 //! before a row is made, and not only once it is passed. One record always gets through.
 
 use loom_flow::Plan;
-use loom_flow::plan::{Fork, NodeKind, NodePlan, ProcessPlan};
+use loom_flow::plan::{NodeKind, NodePlan, ProcessPlan};
 
 use crate::worker::Bounds;
 
@@ -34,11 +34,8 @@ fn rows(process: &ProcessPlan, in_route: &dyn Fn(&NodePlan) -> usize) -> usize {
             branches.map(|branch| rows(branch, in_route)).collect::<Vec<_>>()
         };
         let on = match &node.kind {
-            NodeKind::Fork(Fork::When { branches: cases, default }) => {
-                branches(&mut cases.iter().map(|(_, branch)| branch).chain(default)).into_iter().max()
-            }
-            NodeKind::Fork(Fork::By { branches: cases, default, .. }) => {
-                branches(&mut cases.iter().map(|(_, branch)| branch).chain(default)).into_iter().max()
+            NodeKind::Router(switch) | NodeKind::Fork(switch) => {
+                branches(&mut switch.processes()).into_iter().max()
             }
             NodeKind::Broadcast(all) => Some(branches(&mut all.iter()).into_iter().sum()),
             _ => None,

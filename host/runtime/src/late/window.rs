@@ -330,6 +330,17 @@ impl Window {
         ring.chain(self.left.iter().map(|leaving| (leaving.row(), Moment::START, Stand::Answered)))
     }
 
+    /// The first row that is here.
+    pub(crate) fn first(&self) -> Option<&Row> {
+        self.rows().next().map(|(row, ..)| row)
+    }
+
+    /// The first row that is tried again.
+    pub(crate) fn retried(&self) -> Option<&Row> {
+        let number = self.again.keys().copied().chain(self.trying).min()?;
+        self.unsettled(number)
+    }
+
     /// At a stop: takes out the rows that are to be tried again, with the numbers of those among them that are being
     /// called. Where order is kept, with them goes all that is behind.
     pub(crate) fn cut(&mut self) -> (Vec<Row>, Vec<u64>) {

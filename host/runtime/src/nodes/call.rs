@@ -55,6 +55,11 @@ impl PluginNode {
         self.windows.values().flat_map(Window::rows)
     }
 
+    /// The first row that is here of each partition.
+    pub(crate) fn firsts(&self) -> impl Iterator<Item = &Row> {
+        self.windows.values().filter_map(Window::first)
+    }
+
     /// Gives every row up that waits here, at a stop.
     pub(crate) fn abandon(&mut self) {
         for (_, mut window) in std::mem::take(&mut self.windows) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use loom_flow::Plan;
 use loom_flow::plan::{
-    CallPlan, Fork, NodeKind, NodePlan, PluginId, Predicate, ProcessPlan, RouteId, Timestamp,
+    CallPlan, NodeKind, NodePlan, PluginId, Predicate, ProcessPlan, RouteId, Switch, Timestamp,
 };
 use loom_kafka::Stamp;
 use loom_plugin::{Breaker, Interrupt, Limits, NodeContext, StartError};
@@ -15,7 +15,7 @@ use loom_types::{Ending, ErrorKind, WorkerIndex};
 use super::call::PluginNode;
 use super::plugins::{Plugins, RowCalls, WaitingRole};
 use super::waiting::{Waiting, WaitingNode};
-use super::{Graph, Node, NodeId, Op, SinkNode, Target};
+use super::{Graph, JoinNode, Node, NodeId, Op, SinkNode, Target};
 use crate::outputs::OutputTable;
 
 /// What a node could not be started for.
@@ -72,9 +72,13 @@ struct Lowering<'a> {
 }
 
 impl Lowering<'_> {
-    /// Lowers from the last node to the first, so that each knows where its rows go.
+    /// A process whose rows end behind it.
     fn process(&mut self, process: &ProcessPlan) -> Target {
-        let mut next = Target::End(Ending::Drained);
+        self.process_before(process, Target::End(Ending::Drained))
+    }
+
+    /// Lowers from the last node to the first, so that each knows where its rows go.
+    fn process_before(&mut self, process: &ProcessPlan, mut next: Target) -> Target {
         for node in process.nodes.iter().rev() {
             next = self.node(node, next);
         }
@@ -86,21 +90,8 @@ impl Lowering<'_> {
             NodeKind::Step(call) => self.step(node, call, next),
             NodeKind::Map(expr) => self.push(node, Op::Map { expr: expr.clone(), next }),
             NodeKind::Filter(predicate) => self.test(node, predicate, next, Target::End(Ending::Filtered)),
-            NodeKind::Fork(Fork::When { branches, default }) => {
-                let mut otherwise =
-                    default.as_ref().map_or(Target::Unmatched, |process| self.process(process));
-                for (predicate, process) in branches.iter().rev() {
-                    let yes = self.process(process);
-                    otherwise = self.test(node, predicate, yes, otherwise);
-                }
-                otherwise
-            }
-            NodeKind::Fork(Fork::By { selector, branches, default }) => {
-                let default = default.as_ref().map_or(Target::Unmatched, |process| self.process(process));
-                let branches: HashMap<String, Target> =
-                    branches.iter().map(|(label, process)| (label.clone(), self.process(process))).collect();
-                self.push(node, Op::Select { expr: selector.clone(), branches, default })
-            }
+            NodeKind::Router(switch) => self.router(node, switch, next),
+            NodeKind::Fork(switch) => self.switch(node, switch, Target::End(Ending::Drained)),
             NodeKind::Broadcast(branches) => {
                 let branches = branches.iter().map(|process| self.process(process)).collect();
                 self.push(node, Op::Broadcast(branches))
@@ -134,6 +125,44 @@ impl Lowering<'_> {
             }
             NodeKind::Drain => Target::End(Ending::Drained),
         }
+    }
+
+    /// The branches come together again at a join, and what lies between is between their numbers.
+    fn router(&mut self, node: &NodePlan, switch: &Switch, next: Target) -> Target {
+        let join = NodeId(self.nodes.len());
+        self.push(node, Op::Join(Box::new(JoinNode::new(next))));
+        let entry = self.switch(node, switch, Target::Node(join));
+        let inside = join.0 + 1..self.nodes.len();
+        if let Op::Join(node) = &mut self.nodes[join.0].op {
+            node.surround(inside);
+        }
+        self.push(node, Op::Router { entry, join })
+    }
+
+    /// The conditions or the selector of a node, and its branches, whose rows go `behind` it.
+    fn switch(&mut self, node: &NodePlan, switch: &Switch, behind: Target) -> Target {
+        match switch {
+            Switch::When { branches, default } => {
+                let mut otherwise = self.default(default.as_ref(), behind);
+                for (predicate, process) in branches.iter().rev() {
+                    let yes = self.process_before(process, behind);
+                    otherwise = self.test(node, predicate, yes, otherwise);
+                }
+                otherwise
+            }
+            Switch::By { selector, branches, default } => {
+                let default = self.default(default.as_ref(), behind);
+                let branch = |(label, process): &(String, ProcessPlan)| {
+                    (label.clone(), self.process_before(process, behind))
+                };
+                let branches: HashMap<String, Target> = branches.iter().map(branch).collect();
+                self.push(node, Op::Select { expr: selector.clone(), branches, default })
+            }
+        }
+    }
+
+    fn default(&mut self, default: Option<&ProcessPlan>, behind: Target) -> Target {
+        default.map_or(Target::Unmatched, |process| self.process_before(process, behind))
     }
 
     fn step(&mut self, node: &NodePlan, call: &CallPlan, next: Target) -> Target {

@@ -9,6 +9,7 @@ mod errors;
 mod expressions;
 mod lower;
 mod plugins;
+mod router;
 mod sink;
 mod sink_node;
 mod waiting;
@@ -35,6 +36,7 @@ pub(crate) use lower::{Refusal, lower};
 pub(crate) use plugins::Plugins;
 #[cfg(feature = "simulation")]
 pub(crate) use plugins::{Label, RowAnswers, RowCalls, SinkStart, WaitingRole};
+pub(crate) use router::JoinNode;
 #[cfg(feature = "simulation")]
 pub(crate) use sink::SinkCalls;
 pub(crate) use sink_node::SinkNode;
@@ -82,6 +84,10 @@ pub(crate) enum Op {
     Test { expr: Arc<Expr>, yes: Target, no: Target },
     /// A selector in CEL; labels are matched as text.
     Select { expr: Arc<Expr>, branches: HashMap<String, Target>, default: Target },
+    /// Where rows come to a router.
+    Router { entry: Target, join: NodeId },
+    /// Where they come out of it again.
+    Join(Box<JoinNode>),
     /// Every row to every branch.
     Broadcast(Vec<Target>),
     /// A Kafka output.

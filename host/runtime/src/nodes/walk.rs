@@ -43,6 +43,7 @@ impl Flow {
                 Op::Waiting(plugin) => {
                     (format!("{} (plugin {})", node.path, plugin.name().0), plugin.waiting())
                 }
+                Op::Join(join) => (format!("{} (router)", node.path), join.waiting()),
                 Op::Sink(sink) => (
                     format!("{} (sink {})", node.path, sink.name().0),
                     sink.sink.waiting() + sink.sink.open(),
@@ -92,6 +93,8 @@ impl Flow {
             Op::Map { .. } => self.map(id, rows),
             Op::Test { .. } => self.test(id, rows),
             Op::Select { .. } => self.select(id, rows),
+            Op::Router { .. } => self.enter(id, rows),
+            Op::Join(_) => self.joins(id, rows),
             Op::Broadcast(branches) => {
                 let branches = branches.clone();
                 self.broadcast(id, &branches, rows);

@@ -358,7 +358,8 @@ pub struct Stalled {
 pub struct NodeStatus {
     /// Its path in the flow.
     pub node: String,
-    /// What it is: `plugin`, `waiting` (a plugin whose calls overlap), `map`, `condition`, `selector`, `broadcast`, `topic`, `sink`.
+    /// What it is: `plugin`, `waiting` (a plugin whose calls overlap), `map`, `condition`, `selector`,
+    /// `router`, `broadcast`, `topic`, `sink`.
     pub kind: String,
     /// Its plugin.
     pub plugin: Option<PluginRef>,

@@ -160,8 +160,7 @@ fn nodes(flow: &Flow, now: Moment) -> Vec<NodeStatus> {
     for node in &flow.nodes {
         let one = of_node(node, now);
         match nodes.get_mut(&*node.path) {
-            // The conditions of one `fork`: its first one sees every row, and was made last.
-            Some(sum) => sum.rows = sum.rows.max(one.rows),
+            Some(sum) => together(sum, one),
             None => {
                 nodes.insert(&node.path, one);
             }
@@ -173,6 +172,21 @@ fn nodes(flow: &Flow, now: Moment) -> Vec<NodeStatus> {
         }
     }
     nodes.into_values().collect()
+}
+
+/// Adds a part of a node that has several, such as the conditions of a `fork`: one of them sees every row.
+fn together(sum: &mut NodeStatus, one: NodeStatus) {
+    sum.rows = sum.rows.max(one.rows);
+    sum.retries += one.retries;
+    sum.waiting += one.waiting;
+    sum.plugin = sum.plugin.take().or(one.plugin);
+    sum.breaker = match (sum.breaker, one.breaker) {
+        (Some(sum), Some(one)) => Some(BreakerStatus {
+            open: sum.open.max(one.open),
+            probe_in_ms: [sum.probe_in_ms, one.probe_in_ms].into_iter().flatten().min(),
+        }),
+        (sum, one) => sum.or(one),
+    };
 }
 
 fn of_node(node: &Node, now: Moment) -> NodeStatus {
@@ -193,6 +207,7 @@ fn of_node(node: &Node, now: Moment) -> NodeStatus {
             status.waiting = node.waiting() as u64;
             status.breaker = Some(breaker(node.breaker(), now));
         }
+        Op::Join(node) => status.waiting = node.waiting() as u64,
         Op::Sink(node) => {
             status.waiting = node.sink.waiting() as u64;
             status.sink = Some(SinkStatus {
@@ -219,6 +234,7 @@ fn kind(op: &Op) -> &'static str {
         Op::Map { .. } => "map",
         Op::Test { .. } => "condition",
         Op::Select { .. } => "selector",
+        Op::Router { .. } | Op::Join(_) => "router",
         Op::Broadcast(_) => "broadcast",
         Op::Topic { .. } => "topic",
         Op::Sink(_) => "sink",

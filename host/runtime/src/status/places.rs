@@ -1,6 +1,6 @@
 //! Where the rows of the oldest unresolved records are, and what would release them.
 //!
-//! Every place that holds rows is looked through once, whatever the number of partitions: nodes' windows, sinks' lanes,
+//! Every place that holds rows is looked through once, whatever the number of partitions: nodes' windows, routers, sinks' lanes,
 //! sinks' queues and tables, outputs' queues, and what clients have sent.
 
 use std::collections::BTreeMap;
@@ -46,6 +46,11 @@ impl Places {
                 Op::Waiting(inner) => {
                     let full = inner.is_full().then(|| inner.in_flight() as u64);
                     search.rows(node, inner.rows(), inner.breaker(), inner.next_due(), full, now);
+                }
+                Op::Join(inner) => {
+                    let due = flow.due_inside(inner);
+                    let release = Release::Turn { in_ms: due.map_or(0, |due| millis(due.since(now))) };
+                    inner.rows().for_each(|row| search.row(node, row, None, release.clone()));
                 }
                 Op::Sink(inner) => inner.sink.each_row(now, |row, release| {
                     let answer = row.answer.as_deref().or(inner.sink.answer());

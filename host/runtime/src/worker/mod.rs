@@ -129,7 +129,7 @@ pub(crate) struct Worker {
     pub last_look: Moment,
     /// Where rows waited when the stop began, with how many.
     pub held: Vec<(String, usize)>,
-    /// The nodes that may have something due: those of plugins and sinks.
+    /// The nodes where rows can be: those of plugins and sinks, and routers.
     pub busy: Vec<NodeId>,
     /// Error messages of clients that were logged, with the moment.
     pub last_client_error: Option<(String, Moment)>,
@@ -159,7 +159,9 @@ pub(crate) struct Parts {
 impl Worker {
     pub(crate) fn new(parts: Parts) -> Self {
         let busy = parts.flow.nodes.iter().enumerate();
-        let busy = busy.filter(|(_, node)| matches!(node.op, Op::Plugin(_) | Op::Waiting(_) | Op::Sink(_)));
+        let busy = busy.filter(|(_, node)| {
+            matches!(node.op, Op::Plugin(_) | Op::Waiting(_) | Op::Sink(_) | Op::Join(_))
+        });
         let busy = busy.map(|(index, _)| NodeId(index)).collect();
         Worker {
             flow: parts.flow,
@@ -306,6 +308,13 @@ impl Worker {
                 _ => {}
             }
         }
+        // What was answered inside a router may have been what others wait for.
+        for at in 0..self.busy.len() {
+            let id = self.busy[at];
+            if matches!(&self.flow.nodes[id.0].op, Op::Join(node) if !node.is_empty()) {
+                self.flow.let_out(id);
+            }
+        }
     }
 
     fn node_due(&self) -> Option<Moment> {
@@ -335,6 +344,7 @@ impl Worker {
             Op::Plugin(node) => node.holding().next().is_none(),
             Op::Waiting(node) => node.is_empty(),
             Op::Sink(node) => node.sink.is_quiet(),
+            Op::Join(node) => node.is_empty(),
             _ => true,
         });
         nodes && self.flow.outputs.is_quiet()

@@ -139,15 +139,32 @@ impl Worker {
             deadline: now + times.committed.saturating_sub(late),
         };
         self.held = self.flow.waiting();
+        self.give_up_waits(false);
+        for id in self.each_sink() {
+            if let Op::Sink(node) = &mut self.flow.nodes[id.0].op {
+                node.sink.hurry();
+            }
+        }
+    }
+
+    /// Gives up rows that wait for another attempt, and what waits behind them; with `all` also those whose calls are
+    /// under way. How many calls that were.
+    fn give_up_waits(&mut self, all: bool) -> usize {
         for at in 0..self.busy.len() {
-            let id = self.busy[at];
-            match &mut self.flow.nodes[id.0].op {
+            if let Op::Join(_) = self.flow.nodes[self.busy[at].0].op {
+                self.flow.give_up_behind(self.busy[at], all);
+            }
+        }
+        let mut hung = 0;
+        for at in 0..self.busy.len() {
+            match &mut self.flow.nodes[self.busy[at].0].op {
                 Op::Plugin(node) => node.abandon(),
+                Op::Waiting(node) if all => hung += node.abandon(),
                 Op::Waiting(node) => node.give_up_retries(),
-                Op::Sink(node) => node.sink.hurry(),
                 _ => {}
             }
         }
+        hung
     }
 
     fn drain(&mut self, now: Moment, until: Moment, deadline: Moment) {
@@ -162,17 +179,7 @@ impl Worker {
         }
         self.flow.outputs.abandon_waits();
         // An error route may lead through a step that asks to be tried again.
-        let mut hung = 0;
-        for at in 0..self.busy.len() {
-            match &mut self.flow.nodes[self.busy[at].0].op {
-                Op::Plugin(node) => node.abandon(),
-                Op::Waiting(node) if now >= until || self.flow.shared.interrupt.is_set() => {
-                    hung += node.abandon();
-                }
-                Op::Waiting(node) => node.give_up_retries(),
-                _ => {}
-            }
-        }
+        let hung = self.give_up_waits(now >= until || self.flow.shared.interrupt.is_set());
         if hung > 0 {
             tracing::warn!(
                 calls = hung,
@@ -186,6 +193,7 @@ impl Worker {
         });
         let called = self.busy.iter().any(|id| match &self.flow.nodes[id.0].op {
             Op::Waiting(node) => !node.is_empty(),
+            Op::Join(node) => !node.is_empty(),
             _ => false,
         });
         let quiet = !waiting && !called && self.flow.outputs.is_quiet();

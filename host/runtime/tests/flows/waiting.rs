@@ -18,7 +18,7 @@ use crate::status::{until, watched};
 
 /// A service that answers each request with its path, once the path is not held any more.
 #[derive(Clone, Default)]
-struct Service(Arc<(Mutex<State>, Condvar)>);
+pub struct Service(Arc<(Mutex<State>, Condvar)>);
 
 #[derive(Default)]
 struct State {
@@ -29,7 +29,7 @@ struct State {
 
 impl Service {
     /// Serves on a port of this machine; any, where none is given.
-    fn start(&self, port: u16) -> u16 {
+    pub fn start(&self, port: u16) -> u16 {
         let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let service = self.clone();
@@ -84,17 +84,17 @@ impl Service {
         true
     }
 
-    fn hold(&self, path: &str, requests: usize) {
+    pub fn hold(&self, path: &str, requests: usize) {
         self.0.0.lock().unwrap().held.insert(path.to_owned(), requests);
     }
 
-    fn release(&self, path: &str) {
+    pub fn release(&self, path: &str) {
         self.0.0.lock().unwrap().held.remove(path);
         self.0.1.notify_all();
     }
 
     /// Waits until so many requests came.
-    fn until_seen(&self, requests: usize) {
+    pub fn until_seen(&self, requests: usize) {
         let state = self.0.0.lock().unwrap();
         let few = |state: &mut State| state.seen.len() < requests;
         let (state, timeout) = self.0.1.wait_timeout_while(state, PATIENCE, few).unwrap();

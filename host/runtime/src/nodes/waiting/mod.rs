@@ -113,6 +113,18 @@ impl WaitingNode {
         self.windows.values().flat_map(Window::rows)
     }
 
+    /// Of each partition the first row that is here; none where order is not kept.
+    pub(crate) fn firsts(&self) -> impl Iterator<Item = &Row> {
+        self.windows.values().filter(|_| self.parts.ordered).filter_map(Window::first)
+    }
+
+    /// Of each partition the first row that [`WaitingNode::give_up_retries`] gives up; none where order is not kept.
+    pub(crate) fn retried(&self) -> impl Iterator<Item = &Row> {
+        let all = self.parts.breaker.is_open();
+        let windows = self.windows.values().filter(|_| self.parts.ordered);
+        windows.filter_map(move |window| if all { window.first() } else { window.retried() })
+    }
+
     /// Whether there is no call for one more row.
     pub(crate) fn is_full(&self) -> bool {
         self.flights.len() >= self.parts.concurrency

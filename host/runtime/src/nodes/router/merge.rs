@@ -1,0 +1,130 @@
+//! Rows of several sets, put back into the order of their source.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use loom_delivery::Token;
+use loom_types::{Batch, PartitionId, Place, RecordOffset};
+
+use crate::rows::RowSet;
+
+/// Bytes of rows that are copied into one batch, at most; a single row may have more.
+const BATCH_BYTES: usize = 16 << 20;
+
+/// Compares rows of one partition: by record, and rows of one record by their names.
+pub(super) fn compare(one: (&Batch, u32), other: (&Batch, u32)) -> Ordering {
+    let offset = |(batch, id): (&Batch, u32)| batch.source(id).offset;
+    offset(one).cmp(&offset(other)).then_with(|| by_name(one.0.name(one.1), other.0.name(other.1)))
+}
+
+/// `2.10` comes after `2.9`, and after `2`.
+fn by_name(one: &str, other: &str) -> Ordering {
+    // Numbers are written without zeros before them, so that the longer one is the greater.
+    numbers(one).cmp(numbers(other))
+}
+
+fn numbers(name: &str) -> impl Iterator<Item = (usize, &str)> {
+    name.split('.').map(|number| (number.len(), number))
+}
+
+/// A row of one of the sets.
+struct Slot {
+    partition: PartitionId,
+    offset: RecordOffset,
+    set: usize,
+    at: usize,
+}
+
+/// The same rows in as few sets as may be, each partition's in the order of its source.
+pub(super) fn merge(mut sets: Vec<RowSet>) -> Vec<RowSet> {
+    let mut merged = Vec::new();
+    while let Some(first) = sets.first() {
+        let route = first.route;
+        let (alike, others) = sets.into_iter().partition(|set| set.route == route);
+        merge_alike(alike, &mut merged);
+        sets = others;
+    }
+    merged
+}
+
+/// Merges sets of one route.
+fn merge_alike(mut sets: Vec<RowSet>, merged: &mut Vec<RowSet>) {
+    if sets.len() == 1 {
+        merged.append(&mut sets);
+        return;
+    }
+    let mut slots = Vec::with_capacity(sets.iter().map(RowSet::len).sum());
+    for (set, rows) in sets.iter().enumerate() {
+        for (at, (id, token)) in rows.ids.iter().zip(&rows.tokens).enumerate() {
+            let offset = rows.batch.source(*id).offset;
+            slots.push(Slot { partition: token.partition(), offset, set, at });
+        }
+    }
+    let name = |slot: &Slot| sets[slot.set].batch.name(sets[slot.set].ids[slot.at]);
+    // The sets are in order mostly, and runs are cheap to sort.
+    slots.sort_by(|one, other| {
+        let key = |slot: &Slot| (slot.partition, slot.offset);
+        key(one).cmp(&key(other)).then_with(|| by_name(name(one), name(other)))
+    });
+    let mut parts: Vec<Arc<Batch>> = Vec::new();
+    let part_of: Vec<u32> = sets
+        .iter()
+        .map(|set| {
+            let known = parts.iter().position(|part| Arc::ptr_eq(part, &set.batch));
+            known.unwrap_or_else(|| {
+                parts.push(set.batch.clone());
+                parts.len() - 1
+            }) as u32
+        })
+        .collect();
+    let places = slots.iter().map(|slot| (part_of[slot.set], sets[slot.set].ids[slot.at]));
+    let places: Vec<Place> = places.collect();
+    let route = sets[0].route;
+    let mut tokens: Vec<Vec<Option<Token>>> =
+        sets.into_iter().map(|set| set.tokens.into_iter().map(Some).collect()).collect();
+    let tokens = slots.iter().filter_map(|slot| tokens[slot.set][slot.at].take()).collect();
+    if let [batch] = &parts[..] {
+        let ids = places.into_iter().map(|(_, id)| id).collect();
+        merged.push(RowSet { batch: batch.clone(), ids, tokens, route });
+        return;
+    }
+    gather(&parts, places, tokens, |batch, tokens| merged.push(RowSet::all(batch, tokens, route)));
+}
+
+/// Makes batches of rows of several.
+fn gather(
+    parts: &[Arc<Batch>],
+    mut places: Vec<Place>,
+    mut tokens: Vec<Token>,
+    mut each: impl FnMut(Batch, Vec<Token>),
+) {
+    let parts: Vec<&Batch> = parts.iter().map(|part| &**part).collect();
+    while !places.is_empty() {
+        let mut bytes = 0;
+        let fits = places.iter().take_while(|(part, row)| {
+            bytes += parts[*part as usize].row_bytes(*row);
+            bytes <= BATCH_BYTES
+        });
+        let rest = fits.count().max(1);
+        let (later, behind) = (places.split_off(rest), tokens.split_off(rest));
+        each(Batch::gather(&parts, &places), tokens);
+        (places, tokens) = (later, behind);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Ordering;
+
+    use super::by_name;
+
+    #[test]
+    fn names_are_compared_as_the_numbers_that_they_are() {
+        let names = ["", "0", "2", "2.0", "2.9", "2.10", "3", "10", "10.1.2"];
+        for pair in names.windows(2) {
+            assert_eq!(by_name(pair[0], pair[1]), Ordering::Less, "{pair:?}");
+            assert_eq!(by_name(pair[1], pair[0]), Ordering::Greater, "{pair:?}");
+            assert_eq!(by_name(pair[0], pair[0]), Ordering::Equal);
+        }
+    }
+}
