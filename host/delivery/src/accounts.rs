@@ -7,7 +7,7 @@ use crate::groups::{Groups, Share};
 use crate::ledger::Ledger;
 use crate::mutations::{Mutation, mutated};
 use crate::token::{FULL_WEIGHT, Scope, Token};
-use crate::tracker::Tracker;
+use crate::tracker::{Made, Tracker};
 
 /// See the module's description.
 #[derive(Debug)]
@@ -86,6 +86,14 @@ impl Accounts {
     /// nothing of the partition is outstanding.
     pub fn cut(&mut self, partition: PartitionId, end: CommitOffset) {
         self.trackers[partition.index()].cut(end);
+    }
+
+    /// Counts what a node made of a token's row against the bounds of its record's partition, until that record is resolved;
+    /// of a group, its first parent's.
+    pub fn count_made(&mut self, token: &Token, made: Made) {
+        if let Some((partition, sequence)) = self.record(token) {
+            self.trackers[partition.index()].made_of(sequence, made);
+        }
     }
 
     /// Divides a token exactly among the `rows` rows that a node made of its row, and hands each its share. None at all
@@ -170,11 +178,20 @@ impl Accounts {
     /// The offset of the record that a token stands for; of a group, its first parent's.
     #[must_use]
     pub fn offset(&self, token: &Token) -> Option<RecordOffset> {
+        if token.scope() == Scope::Untracked {
+            return Some(RecordOffset(token.sequence() as i64));
+        }
+        let (partition, sequence) = self.record(token)?;
+        self.trackers[partition.index()].offset(sequence)
+    }
+
+    /// The tracked record that a token stands for; of a group, its first parent's.
+    fn record(&self, token: &Token) -> Option<(PartitionId, u64)> {
         let (mut partition, mut scope, mut sequence) = (token.partition(), token.scope(), token.sequence());
         loop {
             match scope {
-                Scope::Record => return self.trackers[partition.index()].offset(sequence),
-                Scope::Untracked => return Some(RecordOffset(sequence as i64)),
+                Scope::Record => return Some((partition, sequence)),
+                Scope::Untracked => return None,
                 Scope::Group => (partition, scope, sequence, _) = self.groups.first_parent(sequence)?,
             }
         }
@@ -188,5 +205,45 @@ impl Accounts {
             sum.add(&tracker.ledger);
         }
         sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use loom_types::{CommitOffset, Ending, RecordOffset};
+
+    use super::Accounts;
+    use crate::tracker::Made;
+
+    #[test]
+    fn what_was_made_of_a_record_counts_until_the_whole_record_is_resolved() {
+        let mut accounts = Accounts::tracked();
+        let partition = accounts.add_partition(CommitOffset(0), None);
+        let made = |accounts: &Accounts| accounts.tracker(partition).made();
+        let one = accounts.register(partition, RecordOffset(0), 10);
+        let other = accounts.register(partition, RecordOffset(1), 10);
+        accounts.count_made(&one, Made { rows: 2, bytes: 30 });
+        accounts.count_made(&other, Made { rows: 1, bytes: u64::MAX });
+        assert_eq!(made(&accounts), Made { rows: 3, bytes: 30 + u64::from(u32::MAX) });
+        // A row that stands for both counts for the first.
+        let group = accounts.group(vec![one, other]).unwrap();
+        accounts.count_made(&group, Made { rows: 5, bytes: 0 });
+        let mut shares = Vec::new();
+        accounts.split(group, 2, |_, share| shares.push(share));
+        accounts.redeem(shares.remove(0), Ending::Topic);
+        assert_eq!(made(&accounts).rows, 8);
+        accounts.redeem(shares.remove(0), Ending::Topic);
+        assert_eq!(made(&accounts), Made::default());
+        assert_eq!(accounts.tracker(partition).outstanding().bytes, 0);
+    }
+
+    #[test]
+    fn at_most_once_nothing_is_counted_of_what_was_made() {
+        let mut accounts = Accounts::untracked();
+        let partition = accounts.add_partition(CommitOffset(0), None);
+        let token = accounts.register(partition, RecordOffset(0), 10);
+        accounts.count_made(&token, Made { rows: 2, bytes: 30 });
+        assert_eq!(accounts.tracker(partition).made(), Made::default());
+        accounts.redeem(token, Ending::Topic);
     }
 }

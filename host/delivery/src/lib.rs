@@ -35,4 +35,4 @@ pub use table::TokenTable;
 #[cfg(feature = "simulation")]
 pub use token::killed;
 pub use token::{FULL_WEIGHT, Token, lost_tokens};
-pub use tracker::{Outstanding, Stand, Tracker};
+pub use tracker::{Made, Outstanding, Stand, Tracker};

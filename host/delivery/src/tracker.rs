@@ -4,7 +4,8 @@
 //! - the watermark is the lowest unresolved record's offset, or the position when all are resolved; it never falls, unless
 //!   the log itself was cut;
 //! - offsets that were never registered (compaction, control records, skipped tombstones) are never waited on;
-//! - nothing below the floor is ever a commit offset.
+//! - nothing below the floor is ever a commit offset;
+//! - what was made of a record counts until the record is resolved.
 //!
 //! Records have dense sequence numbers in registration order; their entries live in a ring, so that registering and
 //! redeeming take constant time and allocate nothing in steady state.
@@ -23,8 +24,11 @@ struct Entry {
     offset: RecordOffset,
     redeemed: u64,
     bytes: u32,
-    /// When it was registered, in [`TICK`]s: it takes the room that the others leave.
+    /// When it was registered, in [`TICK`]s.
     since: u32,
+    /// What nodes made of it; see [`Made`].
+    made_rows: u32,
+    made_bytes: u32,
 }
 
 /// What the age of a record is counted in; four bytes of it last for thirteen years.
@@ -36,6 +40,16 @@ pub struct Outstanding {
     /// Records from the oldest unresolved one on: resolved ones behind it count, since their entries are held too.
     pub records: usize,
     /// Bytes of the unresolved records.
+    pub bytes: u64,
+}
+
+/// What nodes made of records that are not resolved, beyond the records themselves. It counts until the whole record is
+/// resolved, so it is no less than what is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Made {
+    /// Rows.
+    pub rows: u64,
+    /// Their bytes.
     pub bytes: u64,
 }
 
@@ -57,6 +71,7 @@ pub struct Tracker {
     position: CommitOffset,
     floor: Option<CommitOffset>,
     bytes: u64,
+    made: Made,
     /// The moment that records are registered at, in [`TICK`]s.
     now: u32,
     pub(crate) ledger: Ledger,
@@ -70,6 +85,7 @@ impl Tracker {
             position: start,
             floor,
             bytes: 0,
+            made: Made::default(),
             now: 0,
             ledger: Ledger::default(),
         }
@@ -82,7 +98,8 @@ impl Tracker {
             self.position
         );
         let sequence = self.first + self.ring.len() as u64;
-        self.ring.push_back(Entry { offset, redeemed: 0, bytes, since: self.now });
+        let since = self.now;
+        self.ring.push_back(Entry { offset, redeemed: 0, bytes, since, made_rows: 0, made_bytes: 0 });
         self.position = offset.next();
         self.bytes += u64::from(bytes);
         self.ledger.registered += 1;
@@ -103,11 +120,29 @@ impl Tracker {
             self.ledger.resolved += 1;
             self.ledger.outstanding -= 1;
             self.bytes -= u64::from(entry.bytes);
+            self.made.rows -= u64::from(entry.made_rows);
+            self.made.bytes -= u64::from(entry.made_bytes);
             while self.ring.front().is_some_and(|front| front.redeemed == FULL_WEIGHT) {
                 self.ring.pop_front();
                 self.first += 1;
             }
         }
+    }
+
+    /// Counts what was made of a record, while it is not resolved.
+    pub(crate) fn made_of(&mut self, sequence: u64, made: Made) {
+        let Some(entry) = sequence.checked_sub(self.first).and_then(|at| self.ring.get_mut(at as usize))
+        else {
+            return;
+        };
+        // A record that reaches the end of these numbers is past every bound: what it has more need not be counted.
+        let add = |counted: &mut u32, more: u64| {
+            let more = u32::try_from(more).unwrap_or(u32::MAX).min(u32::MAX - *counted);
+            *counted += more;
+            u64::from(more)
+        };
+        self.made.rows += add(&mut entry.made_rows, made.rows);
+        self.made.bytes += add(&mut entry.made_bytes, made.bytes);
     }
 
     /// Reading moved on without registering: what lies below `to` and was not registered is a gap.
@@ -193,6 +228,12 @@ impl Tracker {
     #[must_use]
     pub fn outstanding(&self) -> Outstanding {
         Outstanding { records: self.ring.len(), bytes: self.bytes }
+    }
+
+    /// What nodes made of its records that are not resolved.
+    #[must_use]
+    pub fn made(&self) -> Made {
+        self.made
     }
 
     /// Its counts.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use loom_types::ErrorKind;
 
+use crate::ask::Role;
 use crate::plan::{
     CallPlan, ConsumerPlan, NodeKind, NodePlan, OnTrap, OutputId, OutputPlan, Plan, PluginId, PluginPlan,
     Predicate, ProcessPlan, RouteId, RoutePlan, Switch, Unrouted,
@@ -109,8 +110,14 @@ impl Lower<'_> {
         let errors = self.errors(spec.errors.as_ref(), around)?;
         let inside = around.map(|_| errors);
         let kind = match &spec.kind {
-            Kind::Call { key: "step", plugin, options, .. } => {
-                NodeKind::Step(self.call(plugin.as_ref(), options)?)
+            Kind::Call { role, plugin, options, .. } => {
+                let kind = match role {
+                    Role::Step => NodeKind::Step,
+                    Role::Expand => NodeKind::Expand,
+                    Role::TypedExpander => NodeKind::Explode,
+                    _ => return None,
+                };
+                kind(self.call(plugin.as_ref(), options)?)
             }
             Kind::Map(expr) => NodeKind::Map(expr.expr.clone()?),
             Kind::Filter(choice) => NodeKind::Filter(self.predicate(choice)?),
@@ -119,17 +126,25 @@ impl Lower<'_> {
             Kind::Broadcast(branches) => NodeKind::Broadcast(
                 branches.iter().map(|branch| self.process(branch, inside)).collect::<Option<_>>()?,
             ),
+            Kind::ExpandRoutes { plugin, options, routes, default } => {
+                let call = self.call(plugin.as_ref(), options)?;
+                let mut lowered = Vec::with_capacity(routes.len());
+                for (label, process) in routes {
+                    lowered.push((label.clone(), self.process(process, inside)?));
+                }
+                let default = match default {
+                    Some(process) => Some(self.process(process, inside)?),
+                    None => None,
+                };
+                NodeKind::ExpandRoutes { call, routes: lowered, default }
+            }
             Kind::IntoTopic(topic) => self.topic(topic)?,
             Kind::IntoSink { plugin, timeout, retries, flush } => {
                 let plugin = self.plugin(&plugin.as_ref()?.value)?;
                 NodeKind::IntoSink { plugin, timeout: *timeout, retries: *retries, flush: *flush }
             }
             Kind::Drain => NodeKind::Drain,
-            Kind::Call { .. }
-            | Kind::CollectBatch { .. }
-            | Kind::ForEach
-            | Kind::ExpandRoutes { .. }
-            | Kind::Unknown => return None,
+            Kind::CollectBatch { .. } | Kind::ForEach | Kind::Unknown => return None,
         };
         Some(NodePlan { path: spec.place.path.clone(), kind, errors })
     }

@@ -318,18 +318,7 @@ impl ProcessPlan {
     pub fn visit(&self, each: &mut dyn FnMut(&NodePlan)) {
         for node in &self.nodes {
             each(node);
-            match &node.kind {
-                NodeKind::Router(switch) | NodeKind::Fork(switch) => {
-                    switch.processes().for_each(|branch| branch.visit(each));
-                }
-                NodeKind::Broadcast(branches) => branches.iter().for_each(|branch| branch.visit(each)),
-                NodeKind::Step(_)
-                | NodeKind::Map(_)
-                | NodeKind::Filter(_)
-                | NodeKind::IntoTopic { .. }
-                | NodeKind::IntoSink { .. }
-                | NodeKind::Drain => {}
-            }
+            node.kind.inner().into_iter().for_each(|process| process.visit(each));
         }
     }
 }
@@ -350,6 +339,10 @@ pub struct NodePlan {
 pub enum NodeKind {
     /// A plugin changes each record.
     Step(CallPlan),
+    /// A plugin makes any number of rows of each record.
+    Expand(CallPlan),
+    /// A plugin makes rows of each record that have types; a router follows.
+    Explode(CallPlan),
     /// The expression's value becomes the JSON payload.
     Map(Arc<Expr>),
     /// Records that say no are complete.
@@ -361,6 +354,15 @@ pub enum NodeKind {
     Fork(Switch),
     /// Terminal: every record goes to every branch.
     Broadcast(Vec<ProcessPlan>),
+    /// Terminal: a plugin makes rows of each record that have types, and each type's rows go to its own process.
+    ExpandRoutes {
+        /// The call.
+        call: CallPlan,
+        /// By type, in order of the file; types differ.
+        routes: Vec<(String, ProcessPlan)>,
+        /// For rows of every other type; none: they are routing errors.
+        default: Option<ProcessPlan>,
+    },
     /// Terminal: a Kafka topic.
     IntoTopic {
         /// The output.
@@ -389,13 +391,39 @@ pub enum NodeKind {
 }
 
 impl NodeKind {
+    /// The processes inside it.
+    #[must_use]
+    pub fn inner(&self) -> Vec<&ProcessPlan> {
+        match self {
+            NodeKind::Router(switch) | NodeKind::Fork(switch) => switch.processes().collect(),
+            NodeKind::Broadcast(branches) => branches.iter().collect(),
+            NodeKind::ExpandRoutes { routes, default, .. } => {
+                routes.iter().map(|(_, route)| route).chain(default).collect()
+            }
+            NodeKind::Step(_)
+            | NodeKind::Expand(_)
+            | NodeKind::Explode(_)
+            | NodeKind::Map(_)
+            | NodeKind::Filter(_)
+            | NodeKind::IntoTopic { .. }
+            | NodeKind::IntoSink { .. }
+            | NodeKind::Drain => Vec::new(),
+        }
+    }
+
     /// Whether rows end here.
     #[must_use]
     pub fn is_terminal(&self) -> bool {
         match self {
-            NodeKind::Step(_) | NodeKind::Map(_) | NodeKind::Filter(_) | NodeKind::Router(_) => false,
+            NodeKind::Step(_)
+            | NodeKind::Expand(_)
+            | NodeKind::Explode(_)
+            | NodeKind::Map(_)
+            | NodeKind::Filter(_)
+            | NodeKind::Router(_) => false,
             NodeKind::Fork(_)
             | NodeKind::Broadcast(_)
+            | NodeKind::ExpandRoutes { .. }
             | NodeKind::IntoTopic { .. }
             | NodeKind::IntoSink { .. }
             | NodeKind::Drain => true,

@@ -16,7 +16,11 @@ Usage: cargo xtask sim [OPTIONS]
   --failures N  End once so many have failed (5)
   --seed S      Repeat this one, and print its flow and its history
   --tight       Bounds that hold next to nothing, and sinks that flush late
+  --expanders   Nodes that make rows of rows, with small bounds
 ";
+
+/// The options that say what is looked at.
+const FOCUSES: [(&str, Focus); 2] = [("--tight", Focus::TightBounds), ("--expanders", Focus::Expanders)];
 
 fn main() -> ExitCode {
     match chosen() {
@@ -50,8 +54,8 @@ fn chosen() -> Result<Option<Options>, String> {
         if matches!(option.as_str(), "-h" | "--help") {
             return Ok(None);
         }
-        if option == "--tight" {
-            options.focus = Focus::TightBounds;
+        if let Some((_, focus)) = FOCUSES.into_iter().find(|(name, _)| *name == option) {
+            options.focus = focus;
             continue;
         }
         if !["--seeds", "--from", "--threads", "--failures", "--seed"].contains(&option.as_str()) {
@@ -109,9 +113,10 @@ impl Options {
         match tally.failed.first() {
             None => ExitCode::SUCCESS,
             Some(first) => {
-                let tight = if self.focus == Focus::TightBounds { "--tight " } else { "" };
+                let focus = FOCUSES.into_iter().find(|(_, focus)| *focus == self.focus);
+                let focus = focus.map_or_else(String::new, |(name, _)| format!("{name} "));
                 println!(
-                    "`cargo xtask sim {tight}--seed {}` prints what happened in the first one",
+                    "`cargo xtask sim {focus}--seed {}` prints what happened in the first one",
                     first.seed
                 );
                 ExitCode::FAILURE

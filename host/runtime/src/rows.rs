@@ -97,6 +97,15 @@ impl RowSet {
         })
     }
 
+    /// Keeps the first rows, so many, and gives the others.
+    pub(crate) fn split_off(&mut self, keep: usize) -> RowSet {
+        if keep >= self.len() {
+            return self.empty_like();
+        }
+        let (ids, tokens) = (self.ids.split_off(keep), self.tokens.split_off(keep));
+        RowSet { batch: self.batch.clone(), ids, tokens, route: self.route }
+    }
+
     /// Divides the rows in two, each part in order: those that `pick` takes, by position, and the others.
     pub(crate) fn partition(self, mut pick: impl FnMut(usize, &Token) -> bool) -> (RowSet, RowSet) {
         let (mut yes, mut no) = (self.empty_like(), self.empty_like());

@@ -12,6 +12,12 @@ mod counted;
 mod endings;
 #[path = "flows/errors.rs"]
 mod errors;
+#[path = "flows/expand.rs"]
+mod expand;
+#[path = "flows/expand_property.rs"]
+mod expand_property;
+#[path = "flows/expand_routes.rs"]
+mod expand_routes;
 #[path = "flows/forks.rs"]
 mod forks;
 #[path = "flows/from.rs"]

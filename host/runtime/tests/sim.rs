@@ -54,6 +54,13 @@ fn nothing_deadlocks_whatever_the_bounds() {
 }
 
 #[test]
+fn rows_that_are_made_of_rows_keep_what_is_promised_and_their_bounds() {
+    let focus = Focus::Expanders;
+    let all = Seeds { from: 0, count: seeds() / 10, threads: THREADS, enough: 3, focus, mutation: None };
+    must_hold(&many(all, |_| {}), focus);
+}
+
+#[test]
 fn one_stuck_record_for_an_hour_holds_no_more_and_others_are_at_full_speed() {
     let report = stuck(1);
     assert_eq!(report.failure, None);

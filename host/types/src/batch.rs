@@ -27,6 +27,21 @@ pub struct Batch {
     name: Option<Column<BytesColumn>>,
     /// The keys before `rekeyed`; none where the keys are as they came.
     former_key: Option<Option<Column<BytesColumn>>>,
+    /// What a typed expander said that its rows are.
+    types: Option<Types>,
+}
+
+/// A type for each row.
+#[derive(Clone, Debug)]
+struct Types {
+    names: Arc<[Arc<str>]>,
+    /// Indexes into `names`, or [`Types::NONE`].
+    of: Column<Vec<u32>>,
+}
+
+impl Types {
+    /// Of a row that was gathered with typed ones, and has no type.
+    const NONE: u32 = u32::MAX;
 }
 
 /// Columns that replace a batch's own, each with one row for each row of the batch. What is absent stays as it was.
@@ -92,6 +107,20 @@ impl Batch {
         std::str::from_utf8(bytes).unwrap_or_default()
     }
 
+    /// The type that a typed expander gave a row; none where it was not made by one.
+    #[must_use]
+    pub fn type_of(&self, row: u32) -> Option<&Arc<str>> {
+        let types = self.types.as_ref()?;
+        types.names.get(self.type_number(row)? as usize)
+    }
+
+    /// The same, as an index into the names that the batch was given with its types.
+    #[must_use]
+    pub fn type_number(&self, row: u32) -> Option<u32> {
+        let of = &self.types.as_ref()?.of;
+        of.data().get(of.at(row)).copied()
+    }
+
     /// Whether every row is a record as Kafka has it.
     #[must_use]
     pub fn is_plain(&self) -> bool {
@@ -144,15 +173,28 @@ impl Batch {
                 .former_key
                 .as_ref()
                 .map(|key| key.as_ref().map(|key| key.select(&index, &mut shared))),
+            types: self
+                .types
+                .as_ref()
+                .map(|types| Types { names: types.names.clone(), of: types.of.select(&index, &mut shared) }),
         }
     }
 
-    /// The batch with these names of its rows ([`Source::row`]), which must be UTF-8. Panics when there is not one for each
-    /// row.
+    /// The batch as new rows of its records, with these names ([`Source::row`]), which must be UTF-8, and without types.
+    /// Panics when there is not one for each row.
     #[must_use]
     pub fn named(mut self, name: BytesColumn) -> Batch {
         assert_eq!(name.len(), self.len(), "a name column has one row for each row of its batch");
         self.name = Some(Column::new(name));
+        self.types = None;
+        self
+    }
+
+    /// The batch with a type for each row: an index into `names`. Panics when there is not one for each row.
+    #[must_use]
+    pub fn typed(mut self, names: Arc<[Arc<str>]>, types: Vec<u32>) -> Batch {
+        assert_eq!(types.len(), self.len(), "there is one type for each row of a batch");
+        self.types = Some(Types { names, of: Column::new(types) });
         self
     }
 
@@ -304,6 +346,7 @@ impl BatchBuilder {
             source: Column::new(self.source.finish()),
             name: std::mem::take(&mut self.named).then(|| Column::new(self.name.finish())),
             former_key: None,
+            types: None,
         }
     }
 }
@@ -373,6 +416,26 @@ mod tests {
         let of = |row| (batch.source(row).offset.0, batch.source(row).row, batch.name(row));
         assert_eq!((of(0), of(1)), ((1, "1", "1"), (0, "0", "0")));
         assert!(!batch.is_plain());
+    }
+
+    #[test]
+    fn rows_keep_their_types_until_others_are_made_of_them() {
+        let types: Arc<[Arc<str>]> = Arc::from(vec![Arc::from("store"), Arc::from("language")]);
+        let of = |batch: &Batch, row| batch.type_of(row).map(|name| name.to_string());
+        let batch = letters("abc");
+        assert_eq!((of(&batch, 0), batch.type_number(0)), (None, None));
+        let batch = batch.typed(types, vec![1, 0, 1]).select(&[2, 1]).with(Changes::default());
+        assert_eq!((of(&batch, 0), of(&batch, 1)), (Some("language".to_owned()), Some("store".to_owned())));
+        assert_eq!((batch.type_number(0), batch.type_number(1)), (Some(1), Some(0)));
+        let mut names = BytesBuilder::new();
+        names.push(Some(b"0"));
+        let made = batch.select(&[0]).named(names.finish());
+        assert_eq!(of(&made, 0), None);
+        let others = letters("d").typed(Arc::from(vec![Arc::from("store")]), vec![0]);
+        let gathered = Batch::gather(&[&batch, &made, &others], &[(2, 0), (1, 0), (0, 0), (0, 1)]);
+        let gathered = (0..4).map(|row| of(&gathered, row)).collect::<Vec<_>>();
+        let (store, language) = (Some("store".to_owned()), Some("language".to_owned()));
+        assert_eq!(gathered, [store.clone(), None, language, store]);
     }
 
     #[test]

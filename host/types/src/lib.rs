@@ -21,4 +21,4 @@ pub use ids::{
 };
 pub use moment::Moment;
 pub use names::{Ending, ErrorKind};
-pub use source::{Source, SourceBuilder, SourceColumn};
+pub use source::{Source, SourceBuilder, SourceColumn, compare_rows};

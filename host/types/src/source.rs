@@ -1,5 +1,6 @@
 //! Where each row of a batch came from.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::ids::RecordOffset;
@@ -17,6 +18,17 @@ pub struct Source<'a> {
     pub timestamp_ms: Option<i64>,
     /// Empty for a record as Kafka has it; else its place among the rows made from that record, such as `2.0`.
     pub row: &'a str,
+}
+
+/// The order of two rows of one record by their [`Source::row`]: that in which they were made, each of them in the place of
+/// the row that it was made of.
+#[must_use]
+pub fn compare_rows(one: &str, other: &str) -> Ordering {
+    // Numbers without leading zeros: the longer one is the larger.
+    fn places(row: &str) -> impl Iterator<Item = (usize, &str)> {
+        row.split('.').map(|place| (place.len(), place))
+    }
+    places(one).cmp(places(other))
 }
 
 /// The records that many rows came from. Which of a record's rows each is, is a column of its own: rows that are made from
@@ -158,6 +170,21 @@ impl SourceBuilder {
             partition: std::mem::take(&mut self.partition),
             offset: std::mem::take(&mut self.offset),
             timestamp_ms: std::mem::take(&mut self.timestamp_ms),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::compare_rows;
+
+    #[test]
+    fn rows_are_in_the_order_in_which_they_were_made() {
+        let made = ["", "0", "0.0", "0.10", "2", "2.0", "2.0.7", "2.1", "10", "10.9"];
+        for (place, one) in made.iter().enumerate() {
+            for (other_place, other) in made.iter().enumerate() {
+                assert_eq!(compare_rows(one, other), place.cmp(&other_place), "{one:?} and {other:?}");
+            }
         }
     }
 }

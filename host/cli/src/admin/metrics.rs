@@ -179,6 +179,17 @@ impl Scrape {
             "Rows that are to be tried again, each time",
             plugins().map(|(labels, node)| (labels, node.retries)),
         )?;
+        let expanders = || each().filter_map(|(labels, node)| Some((labels, node.expander?)));
+        out.counter(
+            "loom_node_rows_made",
+            "Rows that a node made of the rows that came to it",
+            expanders().map(|(labels, expander)| (labels, expander.made)),
+        )?;
+        out.counter(
+            "loom_node_rows_defaulted",
+            "Rows of types without a route of their own, which went to `default`",
+            expanders().map(|(labels, expander)| (labels, expander.defaulted)),
+        )?;
         out.gauge(
             "loom_node_waiting_rows",
             "Rows that wait at a node",

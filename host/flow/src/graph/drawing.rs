@@ -162,7 +162,10 @@ impl Pen<'_, '_> {
             self.words.name(&self.words.plan.plugins[id.0].component.display().to_string())
         };
         let shape = match &node.kind {
-            NodeKind::Step(call) => {
+            NodeKind::Step(call)
+            | NodeKind::Expand(call)
+            | NodeKind::Explode(call)
+            | NodeKind::ExpandRoutes { call, .. } => {
                 lines.push(file(&call.plugin));
                 Shape::Plugin
             }
@@ -235,6 +238,11 @@ impl Pen<'_, '_> {
             NodeKind::Broadcast(branches) => {
                 branches.iter().enumerate().map(|(index, inner)| (format!("branch {index}"), inner)).collect()
             }
+            NodeKind::ExpandRoutes { routes, default: rest, .. } => routes
+                .iter()
+                .map(|(label, inner)| (self.words.name(label), inner))
+                .chain(default(rest))
+                .collect(),
             _ => Vec::new(),
         }
     }

@@ -75,6 +75,9 @@ impl Words<'_> {
         let plugin = |id: &crate::plan::PluginId| self.name(&self.plan.plugins[id.0].name);
         match &node.kind {
             NodeKind::Step(call) => format!("step {}", plugin(&call.plugin)),
+            NodeKind::Expand(call) => format!("expand {}", plugin(&call.plugin)),
+            NodeKind::Explode(call) => format!("explode {}", plugin(&call.plugin)),
+            NodeKind::ExpandRoutes { call, .. } => format!("expand_routes {}", plugin(&call.plugin)),
             NodeKind::Map(expr) => format!("map {}", self.expression(expr.source())),
             NodeKind::Filter(predicate) => format!("filter {}", self.predicate(predicate)),
             NodeKind::Router(_) => "router".to_owned(),

@@ -105,6 +105,15 @@ fn node(words: &Words<'_>, node: &NodePlan, arrow: &str) -> Branch {
                 below.push(titled(format!("branch {index}"), process(words, inner, arrow), arrow));
             }
         }
+        NodeKind::ExpandRoutes { routes, default, .. } => {
+            for (label, inner) in routes {
+                let title = format!("type {}", words.name(label));
+                below.push(titled(title, process(words, inner, arrow), arrow));
+            }
+            below.extend(
+                default.iter().map(|inner| titled("default".to_owned(), process(words, inner, arrow), arrow)),
+            );
+        }
         _ => {}
     }
     below.extend(routes(words, words.routes_of(node), arrow));

@@ -261,6 +261,8 @@ impl Writer<'_> {
         let output = |id: &super::OutputId| self.say(&self.plan.outputs[id.0].name);
         match kind {
             NodeKind::Step(call) => self.call("step", call),
+            NodeKind::Expand(call) => self.call("expand", call),
+            NodeKind::Explode(call) => self.call("explode", call),
             NodeKind::Map(expr) => vec![entry("map", self.say(expr.source()))],
             NodeKind::Filter(predicate) => vec![entry("filter", self.predicate(predicate))],
             NodeKind::Router(switch) => {
@@ -274,6 +276,15 @@ impl Writer<'_> {
                     "broadcast",
                     Outline::List(branches.iter().map(|branch| self.process(branch)).collect()),
                 )]
+            }
+            NodeKind::ExpandRoutes { call, routes, default } => {
+                let mut options = self.call("plugin", call).into_iter();
+                let mut inside: Entries = options.next().into_iter().collect();
+                let routes =
+                    routes.iter().map(|(label, route)| ((self.shown)(label), self.process(route))).collect();
+                inside.push(entry("routes", Outline::Mapping(routes)));
+                inside.extend(default.iter().map(|default| entry("default", self.process(default))));
+                std::iter::once(entry("expand_routes", Outline::Mapping(inside))).chain(options).collect()
             }
             NodeKind::IntoTopic { output: id, key, dlq, timestamp } => {
                 let mut entries = vec![entry("into_topic", output(id))];

@@ -26,10 +26,10 @@ pub(super) fn node(
 ) -> (Kind, Option<ErrorsSpec>) {
     let kind = match key {
         "step" => call(cx, key, Role::Step, field, fields),
-        "expand" => later(cx, field, key, |cx| call(cx, key, Role::Expand, field, fields)),
+        "expand" => call(cx, key, Role::Expand, field, fields),
         "batch_step" => later(cx, field, key, |cx| call(cx, key, Role::BatchStep, field, fields)),
         "batch_expand" => later(cx, field, key, |cx| call(cx, key, Role::BatchExpand, field, fields)),
-        "explode" => later(cx, field, key, |cx| call(cx, key, Role::TypedExpander, field, fields)),
+        "explode" => call(cx, key, Role::TypedExpander, field, fields),
         "map" => Kind::Map(expression(cx, field, Wants::Payload)),
         "filter" => Kind::Filter(choice(cx, field, Wants::Predicate)),
         "collect_batch" => later(cx, field, key, |cx| collect_batch(cx, field)),
@@ -40,10 +40,10 @@ pub(super) fn node(
         "router" => Kind::Router(switch(cx, field, SwitchKind::Router)),
         "fork" => Kind::Fork(switch(cx, field, SwitchKind::Fork)),
         "broadcast" => broadcast(cx, field),
-        "expand_routes" => later(cx, field, key, |cx| {
+        "expand_routes" => {
             let options = call_options(cx, fields);
             expand_routes(cx, field, options)
-        }),
+        }
         "into_topic" => into_topic(cx, field, fields),
         "into_sink" => into_sink(cx, field, fields),
         "drain" => {

@@ -110,12 +110,6 @@ impl CallPool<TypedExpandAnswers> {
     pub fn typed_expand(plugin: &Plugin, context: NodeContext, calls: usize) -> Result<Self, StartError> {
         Self::start_first(plugin, context, calls, live::start::<roles::TypedExpand>)
     }
-
-    /// As [`TypedExpandNode::types`](crate::TypedExpandNode::types).
-    #[must_use]
-    pub fn types(&self) -> &Arc<[Arc<str>]> {
-        &self.shared.types
-    }
 }
 
 impl CallPool<ChoiceAnswers> {
@@ -177,6 +171,12 @@ impl<A: Send + 'static> CallPool<A> {
             mail: Mutex::new(Mail { answers: Vec::new(), idle, bell: None }),
         };
         Ok(CallPool { shared: Arc::new(shared), runtime, flights: HashMap::new() })
+    }
+
+    /// As [`TypedExpandNode::types`](crate::TypedExpandNode::types); of another role's pool there are none.
+    #[must_use]
+    pub fn types(&self) -> &Arc<[Arc<str>]> {
+        &self.shared.types
     }
 
     /// Rings this whenever an answer came.

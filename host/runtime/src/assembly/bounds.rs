@@ -3,6 +3,9 @@
 //! `runtime.max_outstanding` counts rows, those that a broadcast makes of a record too. How many rows one record can
 //! become is known from the plan, so each record counts as that many, whatever becomes of it: the bound then holds
 //! before a row is made, and not only once it is passed. One record always gets through.
+//!
+//! How many rows a plugin makes of a row is not known. They are counted as they are made, against a bound like that of the
+//! records ([`crate::nodes::Room`]); so where rows are made of rows, a record counts twice.
 
 use loom_flow::Plan;
 use loom_flow::plan::{NodeKind, NodePlan, ProcessPlan};
@@ -29,18 +32,14 @@ fn rows_of_a_record(plan: &Plan) -> usize {
 
 /// How many rows one row that enters a process can become. At each node it goes on or takes the node's error route.
 fn rows(process: &ProcessPlan, in_route: &dyn Fn(&NodePlan) -> usize) -> usize {
-    let at_node = |node: &NodePlan| {
-        let branches = |branches: &mut dyn Iterator<Item = &ProcessPlan>| {
-            branches.map(|branch| rows(branch, in_route)).collect::<Vec<_>>()
-        };
+    process.nodes.iter().rev().fold(1, |after, node| {
+        let inside = node.kind.inner().into_iter().map(|process| rows(process, in_route));
         let on = match &node.kind {
-            NodeKind::Router(switch) | NodeKind::Fork(switch) => {
-                branches(&mut switch.processes()).into_iter().max()
-            }
-            NodeKind::Broadcast(all) => Some(branches(&mut all.iter()).into_iter().sum()),
-            _ => None,
+            NodeKind::Expand(_) | NodeKind::Explode(_) => 2 * after,
+            NodeKind::ExpandRoutes { .. } => 2 * inside.max().unwrap_or(1),
+            NodeKind::Broadcast(_) => inside.sum(),
+            _ => inside.max().unwrap_or(1),
         };
-        on.unwrap_or(1).max(in_route(node))
-    };
-    process.nodes.iter().map(at_node).max().unwrap_or(1).max(1)
+        on.max(after).max(in_route(node))
+    })
 }

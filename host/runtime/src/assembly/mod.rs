@@ -195,6 +195,7 @@ impl Ground {
         let shared = Shared {
             worker: self.worker,
             accounts,
+            bounds: self.bounds,
             cache: PayloadCache::new(),
             counters: Counters::default(),
             now: Moment::START,
@@ -215,7 +216,6 @@ impl Ground {
             offsets: reader.offsets,
             commits,
             partitions,
-            bounds: self.bounds,
             builder: BatchBuilder::new(topics),
             clock,
             stop: self.stop,

@@ -12,10 +12,11 @@
 //! constant time a row. The ring is no longer than the partition's bound: it begins with an unresolved record.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 use loom_delivery::{Mutation, mutated};
-use loom_types::Moment;
+use loom_types::{Batch, Moment};
 
 use crate::nodes::Target;
 use crate::rows::{FailedRow, Row};
@@ -60,6 +61,8 @@ enum State {
 pub(crate) enum Leaving {
     /// It goes on.
     Passed { row: Row, to: Target },
+    /// These rows of a batch were made of it, and go on.
+    Became { row: Row, batch: Arc<Batch>, rows: Range<u32> },
     /// It could not get through.
     Failed(FailedRow),
 }
@@ -67,13 +70,26 @@ pub(crate) enum Leaving {
 impl Leaving {
     fn row(&self) -> &Row {
         match self {
-            Leaving::Passed { row, .. } | Leaving::Failed(FailedRow { row, .. }) => row,
+            Leaving::Passed { row, .. }
+            | Leaving::Became { row, .. }
+            | Leaving::Failed(FailedRow { row, .. }) => row,
         }
     }
 
+    /// How many rows were made of it.
+    pub(crate) fn made(&self) -> u64 {
+        match self {
+            Leaving::Became { rows, .. } => rows.len() as u64,
+            Leaving::Passed { .. } | Leaving::Failed(_) => 0,
+        }
+    }
+
+    /// The row as it came, with its token.
     pub(crate) fn into_row(self) -> Row {
         match self {
-            Leaving::Passed { row, .. } | Leaving::Failed(FailedRow { row, .. }) => row,
+            Leaving::Passed { row, .. }
+            | Leaving::Became { row, .. }
+            | Leaving::Failed(FailedRow { row, .. }) => row,
         }
     }
 }

@@ -1,32 +1,34 @@
-//! Nodes of step and predicate components: calls, late verdicts, and the breaker.
+//! Nodes of plugins that are called for rows: calls, late verdicts, and the breaker.
 //!
-//! Two things can hold rows here: a row of their partition that is to be tried again, and the breaker, while the plugin
-//! traps on every row. Both hold them in their partition's window, in order; what is held is in flight, its partition is not
-//! polled. A partition without anything late has no window, and its rows go through in whole batches.
+//! Three things can hold rows here: a row of their partition that is to be tried again, the breaker, while the plugin
+//! traps on every row, and, where rows are made of rows, the bound of what is made. Each holds them in their partition's
+//! window, in order; what is held is in flight, its partition is not polled. A partition without anything late has no
+//! window, and its rows go through in whole batches.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loom_delivery::{Mutation, mutated};
+use loom_delivery::{Mutation, Token, mutated};
 use loom_plugin::{Breaker, Cause, Permit, RowFailure};
 use loom_types::{Batch, Moment, PartitionId};
 
+use super::exits::{Exits, Outcome};
+use super::growth::{self, Pace, Room};
 use super::plugins::{Label, RowAnswers, RowCalls};
-use super::{Flow, NodeId, Op, Target};
+use super::{Flow, NodeId, Op};
 use crate::late::{Judged, Leaving, Stand, Window, judge};
 use crate::rows::{Row, RowSet};
 
-/// A step or predicate component at a node.
+/// A plugin at a node.
 pub(crate) struct PluginNode {
     pub plugin: Label,
     pub calls: Box<dyn RowCalls>,
     /// Names the node in log lines.
     pub span: tracing::Span,
-    /// Where rows go that got through, or that the predicate says yes to.
-    pub yes: Target,
-    /// Where rows go that the predicate says no to.
-    pub no: Target,
+    pub exits: Arc<Exits>,
+    /// Where rows are made of rows: how many are called with at a time.
+    pub pace: Option<Pace>,
     /// Of the partitions that have something late.
     pub windows: BTreeMap<PartitionId, Window>,
     pub breaker: Breaker,
@@ -67,9 +69,9 @@ impl PluginNode {
         }
     }
 
-    /// When something is to be tried again here.
-    pub(crate) fn next_due(&self) -> Option<Moment> {
-        let due = self.windows.values().filter_map(|window| window.next_call(usize::MAX));
+    /// When something is to be called here.
+    pub(crate) fn next_due(&self, room: Room<'_>) -> Option<Moment> {
+        let due = self.open_windows(room).filter_map(|(_, window)| window.next_call(usize::MAX));
         let due = due.map(|(_, due)| due).min()?;
         match self.breaker.permit(due) {
             Permit::Wait { until } => Some(until),
@@ -77,15 +79,29 @@ impl PluginNode {
         }
     }
 
+    /// The windows whose rows the bound of what is made does not hold.
+    fn open_windows<'n>(&'n self, room: Room<'n>) -> impl Iterator<Item = (PartitionId, &'n Window)> {
+        let windows = self.windows.iter().map(|(partition, window)| (*partition, window));
+        windows.filter(move |(partition, window)| self.pace.is_none() || room.lets(*partition, window))
+    }
+
     /// The partition's window, new where nothing of it was late.
     fn window(&mut self, partition: PartitionId) -> &mut Window {
         self.windows.entry(partition).or_insert_with(|| Window::new(true))
     }
 
-    /// The first partition that has something to be called.
-    fn due(&self, now: Moment) -> Option<PartitionId> {
+    /// The first partition that has something to be called, and how many rows at most.
+    fn due(&self, now: Moment, room: Room<'_>) -> Option<(PartitionId, usize)> {
         let is_due = |window: &Window| window.next_call(usize::MAX).is_some_and(|(_, due)| due <= now);
-        self.windows.iter().find(|(_, window)| is_due(window)).map(|(partition, _)| *partition)
+        let (partition, _) = self.open_windows(room).find(|(_, window)| is_due(window))?;
+        Some((partition, self.pace.as_ref().map_or(usize::MAX, |pace| pace.rows(room.left(partition)))))
+    }
+
+    /// How many of these rows to call with at once, from the first on.
+    fn at_once(&self, rows: &RowSet, room: Room<'_>) -> usize {
+        let Some(pace) = &self.pace else { return rows.len() };
+        let each = rows.tokens.iter().map(|token| pace.rows(room.left(token.partition())));
+        each.min().unwrap_or_default()
     }
 
     fn call(&mut self, batch: &Arc<Batch>, ids: &[u32], now: Moment) -> RowAnswers {
@@ -135,26 +151,37 @@ pub(super) fn log_retry(row: &Row, wait: Duration) {
 }
 
 impl Flow {
-    fn plugin_node(&mut self, id: NodeId) -> &mut PluginNode {
-        node_of(&mut self.nodes[id.0].op)
-    }
-
     /// Rows come to a plugin node.
     pub(super) fn arrive(&mut self, id: NodeId, mut rows: RowSet) {
-        let now = self.shared.now;
-        let node = self.plugin_node(id);
-        let is_open = node.breaker.is_open();
-        if (is_open || !node.windows.is_empty()) && !mutated(Mutation::WaitingIsOvertaken) {
-            let (waiting, free) =
-                rows.partition(|_, token| is_open || node.windows.contains_key(&token.partition()));
-            for row in waiting.into_rows(0) {
-                node.window(row.partition()).push(row, now);
+        while !rows.is_empty() {
+            rows = self.hold(id, rows);
+            let node = node_of(&mut self.nodes[id.0].op);
+            let rest = rows.split_off(node.at_once(&rows, self.shared.room()));
+            if !rows.is_empty() {
+                self.call_first(id, rows);
             }
-            rows = free;
+            rows = rest;
         }
-        if !rows.is_empty() {
-            self.call_first(id, rows);
+    }
+
+    /// Puts rows that may not be called now into their windows; the others are left.
+    fn hold(&mut self, id: NodeId, rows: RowSet) -> RowSet {
+        let now = self.shared.now;
+        let (node, room) = (node_of(&mut self.nodes[id.0].op), self.shared.room());
+        let grows = node.pace.is_some();
+        // Rows that are called with in several turns must not each have one more when a stop will not wait.
+        let all = node.breaker.is_open() || grows && self.shared.interrupt.is_set();
+        if !all && !grows && node.windows.is_empty() || mutated(Mutation::WaitingIsOvertaken) {
+            return rows;
         }
+        let (waiting, free) = rows.partition(|_, token| {
+            let partition = token.partition();
+            all || node.windows.contains_key(&partition) || grows && !room.is_there(partition)
+        });
+        for row in waiting.into_rows(0) {
+            node.window(row.partition()).push(row, now);
+        }
+        free
     }
 
     /// Calls the plugin for rows whose partitions have nothing late, for the first time, and sends each where its verdict
@@ -162,104 +189,96 @@ impl Flow {
     fn call_first(&mut self, id: NodeId, rows: RowSet) {
         let (now, random) = (self.shared.now, self.shared.random);
         self.shared.calling.begins(id.0);
-        let node = self.plugin_node(id);
-        let in_node = node.span.clone().entered();
-        let answers = node.call(&rows.batch, &rows.ids, now);
-        let (yes, no, retries) = (node.yes, node.no, node.retries);
+        let node = node_of(&mut self.nodes[id.0].op);
+        let (in_node, exits) = (node.span.clone().entered(), node.exits.clone());
+        let RowAnswers { answered, said, failures } = node.call(&rows.batch, &rows.ids, now);
         self.shared.calling.ends();
-
-        // The changed batch has a row for each row of the call, at its position.
-        let changed = (!answers.changes.is_empty())
-            .then(|| Arc::new(rows.batch.select(&rows.ids).with(answers.changes)));
-        if answers.failures.is_empty() && answers.answered == rows.len() {
+        let outcome = Outcome::of(said, &rows.batch, &rows.ids);
+        let given = rows.ids.iter().copied().zip(&rows.tokens);
+        self.count_made(id, &outcome, &rows.batch, given);
+        if failures.is_empty() && answered == rows.len() {
             drop(in_node);
-            match answers.yes {
-                None => self.run(yes, id, advanced(rows, changed)),
-                Some(verdicts) => {
-                    let (left, right) = rows.partition(|position, _| verdicts[position]);
-                    self.run(yes, id, left);
-                    self.run(no, id, right);
-                }
-            }
-            return;
+            return self.pass(id, &exits, rows, outcome);
         }
 
-        let RowSet { batch, ids, tokens, route } = rows;
-        let after = changed.as_ref().unwrap_or(&batch).clone();
-        let (mut passed, mut refused) = (
-            RowSet { batch: after.clone(), ids: Vec::new(), tokens: Vec::new(), route },
-            RowSet { batch: after.clone(), ids: Vec::new(), tokens: Vec::new(), route },
-        );
-        let mut failed = Vec::new();
-        let mut failures = answers.failures.into_iter().peekable();
+        let node = node_of(&mut self.nodes[id.0].op);
+        let mut leaving = Vec::with_capacity(answered);
+        let mut failures = failures.into_iter().peekable();
         let mut retried = 0;
-        for (position, (row, token)) in ids.into_iter().zip(tokens).enumerate() {
-            let partition = token.partition();
-            let row = Row::new(batch.clone(), row, token, route, 1);
-            let node = node_of(&mut self.nodes[id.0].op);
-            if position >= answers.answered {
+        for (position, row) in rows.into_rows(1).enumerate() {
+            let partition = row.partition();
+            if position >= answered {
                 // The breaker opened before its turn, or a stop would not wait for it.
                 node.window(partition).push(Row { attempts: 0, ..row }, now);
                 continue;
             }
             let late = node.windows.contains_key(&partition) && !mutated(Mutation::AnsweredOvertake);
             let failure = failures.next_if(|failure| failure.position as usize == position);
-            let Some(RowFailure { cause, reason, .. }) = failure else {
-                let (to, set) = match &answers.yes {
-                    Some(verdicts) if !verdicts[position] => (no, &mut refused),
-                    _ => (yes, &mut passed),
-                };
-                let place = if changed.is_some() { position as u32 } else { row.id };
-                if late {
-                    let row = Row { batch: after.clone(), id: place, ..row };
-                    node.window(partition).push_done(Leaving::Passed { row, to }, now);
-                } else {
-                    set.push(place, row.token);
-                }
-                continue;
-            };
-            match judge(row, cause, reason, cause == Cause::Retry, retries, random) {
-                Judged::Again(row, wait) => {
-                    if !late {
-                        log_retry(&row, wait);
+            let leaves = match failure {
+                None => outcome.of_row(position, row, &exits),
+                Some(RowFailure { cause, reason, .. }) => {
+                    match judge(row, cause, reason, cause == Cause::Retry, node.retries, random) {
+                        Judged::Again(row, wait) => {
+                            if !late {
+                                log_retry(&row, wait);
+                            }
+                            retried += 1;
+                            node.window(partition).push_again(row, now + wait, now);
+                            continue;
+                        }
+                        Judged::Leaves(row) => Leaving::Failed(row),
                     }
-                    retried += 1;
-                    node.window(partition).push_again(row, now + wait, now);
                 }
-                Judged::Leaves(row) if late => node.window(partition).push_done(Leaving::Failed(row), now),
-                Judged::Leaves(row) => failed.push(row),
+            };
+            if late {
+                node.window(partition).push_done(leaves, now);
+            } else {
+                leaving.push(leaves);
             }
         }
         drop(in_node);
         self.count_retries(id, retried);
-        self.failed(id, failed);
-        self.run(yes, id, passed);
-        self.run(no, id, refused);
+        self.send_on(id, leaving);
     }
 
-    /// Tries again what is due at a plugin node. While the breaker is open one row probes, each time the next one; when it
-    /// has closed, the others follow.
+    /// Counts the rows that were made of those of a call, each with its token.
+    fn count_made<'r>(
+        &mut self,
+        id: NodeId,
+        outcome: &Outcome,
+        batch: &Batch,
+        rows: impl Iterator<Item = (u32, &'r Token)>,
+    ) {
+        let Outcome::Made(made) = outcome else { return };
+        let node = &mut self.nodes[id.0];
+        node.made += made.batch.len() as u64;
+        if let Some(pace) = &mut node_of(&mut node.op).pace {
+            growth::count(&mut self.shared.accounts, pace, made, batch, rows);
+        }
+    }
+
+    /// Calls what is due at a plugin node. While the breaker is open one row probes, each time the next one; when it has
+    /// closed, the others follow.
     pub(crate) fn progress_plugin(&mut self, id: NodeId) {
         let now = self.shared.now;
         loop {
-            let node = self.plugin_node(id);
+            let node = node_of(&mut self.nodes[id.0].op);
             let most = match node.breaker.permit(now) {
                 Permit::Wait { .. } => return,
                 Permit::Probe => 1,
                 Permit::Rows { .. } => usize::MAX,
             };
-            let Some(partition) = node.due(now) else { return };
+            let Some((partition, fit)) = node.due(now, self.shared.room()) else { return };
             if self.shared.interrupt.is_set() {
                 return;
             }
-            self.call_late(id, partition, most);
+            self.call_late(id, partition, most.min(fit));
         }
     }
 
     /// Calls the rows that are next in a partition's window, at most so many, and sends on what may leave then.
     fn call_late(&mut self, id: NodeId, partition: PartitionId, most: usize) {
         let (now, random) = (self.shared.now, self.shared.random);
-        let calling = &self.shared.calling;
         let node = node_of(&mut self.nodes[id.0].op);
         let Some(mut window) = node.windows.remove(&partition) else { return };
         let numbers = window.call_together(most, now);
@@ -269,31 +288,25 @@ impl Flow {
             node.windows.insert(partition, window);
             return;
         };
-        let in_node = node.span.clone().entered();
-        calling.begins(id.0);
-        let answers = node.call(&batch, &ids, now);
-        calling.ends();
-        let changed =
-            (!answers.changes.is_empty()).then(|| Arc::new(batch.select(&ids).with(answers.changes)));
-        let mut failures = answers.failures.into_iter().peekable();
+        let (in_node, exits) = (node.span.clone().entered(), node.exits.clone());
+        self.shared.calling.begins(id.0);
+        let RowAnswers { answered, said, failures } = node.call(&batch, &ids, now);
+        self.shared.calling.ends();
+        let outcome = Outcome::of(said, &batch, &ids);
+        self.count_made(id, &outcome, &batch, rows.iter().map(|row| (row.id, &row.token)));
+
+        let node = node_of(&mut self.nodes[id.0].op);
+        let mut failures = failures.into_iter().peekable();
         let mut retried = 0;
         for (position, number) in numbers.into_iter().enumerate() {
-            if position >= answers.answered {
+            if position >= answered {
                 window.put_back(number, now);
                 continue;
             }
             let Some(row) = window.answered(number) else { continue };
             let failure = failures.next_if(|failure| failure.position as usize == position);
             let Some(RowFailure { cause, reason, .. }) = failure else {
-                let to = match &answers.yes {
-                    Some(verdicts) if !verdicts[position] => node.no,
-                    _ => node.yes,
-                };
-                let row = match &changed {
-                    Some(changed) => Row { batch: changed.clone(), id: position as u32, ..row },
-                    None => row,
-                };
-                window.settle(number, Leaving::Passed { row, to });
+                window.settle(number, outcome.of_row(position, row, &exits));
                 continue;
             };
             match judge(row, cause, reason, cause == Cause::Retry, node.retries, random) {
@@ -327,13 +340,5 @@ fn node_of(op: &mut Op) -> &mut PluginNode {
     match op {
         Op::Plugin(node) => node,
         _ => unreachable!("only plugin nodes are called"),
-    }
-}
-
-/// The rows in the changed batch, whose rows are at their positions; without one, as they were.
-fn advanced(rows: RowSet, changed: Option<Arc<loom_types::Batch>>) -> RowSet {
-    match changed {
-        Some(batch) => RowSet { batch, ids: (0..rows.tokens.len() as u32).collect(), ..rows },
-        None => rows,
     }
 }

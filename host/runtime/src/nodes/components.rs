@@ -5,12 +5,13 @@ use std::sync::Arc;
 use loom_flow::plan::{OnTrap, PluginId};
 use loom_kafka::Waker;
 use loom_plugin::{
-    CallAnswer, CallFailure, CallPool, Interrupt, NodeContext, Plugin, PredicateNode, SinkInstance,
-    StartError, StepNode, Verdict,
+    CallAnswer, CallFailure, CallPool, ExpandAnswers, ExpandNode, Interrupt, NodeContext, Plugin,
+    PredicateAnswers, PredicateNode, SinkInstance, StartError, StepAnswers, StepNode, TypedExpandAnswers,
+    TypedExpandNode, Verdict,
 };
-use loom_types::{Batch, Changes};
+use loom_types::Batch;
 
-use super::plugins::{Label, Plugins, RowAnswers, RowCalls, SinkStart, WaitingRole};
+use super::plugins::{Label, Made, Plugins, Role, RowAnswers, RowCalls, Said, SinkStart, TypeNames};
 use super::sink::SinkCalls;
 use super::waiting::{Answered, Fault, RowAnswer, WaitingCalls};
 
@@ -26,40 +27,42 @@ impl Plugins for Components {
         Label { name: plugin.name().into(), digest: plugin.digest().into() }
     }
 
-    fn step(
+    fn rows(
         &self,
         plugin: PluginId,
         context: NodeContext,
+        role: Role,
         on_trap: OnTrap,
         interrupt: &Interrupt,
     ) -> Result<Box<dyn RowCalls>, StartError> {
-        let step = StepNode::new(&self.0[plugin.0], context)?.interrupted_by(interrupt.clone());
-        Ok(Box::new(if on_trap == OnTrap::FailBatch { step.failing_batches() } else { step }))
-    }
-
-    fn predicate(
-        &self,
-        plugin: PluginId,
-        context: NodeContext,
-        interrupt: &Interrupt,
-    ) -> Result<Box<dyn RowCalls>, StartError> {
-        let predicate = PredicateNode::new(&self.0[plugin.0], context)?;
-        Ok(Box::new(predicate.interrupted_by(interrupt.clone())))
+        macro_rules! started {
+            ($node:ty) => {{
+                let node = <$node>::new(&self.0[plugin.0], context)?.interrupted_by(interrupt.clone());
+                Box::new(if on_trap == OnTrap::FailBatch { node.failing_batches() } else { node })
+            }};
+        }
+        Ok(match role {
+            Role::Step => started!(StepNode),
+            Role::Expand => started!(ExpandNode),
+            Role::TypedExpand => started!(TypedExpandNode),
+            Role::Predicate => started!(PredicateNode),
+        })
     }
 
     fn waiting(
         &self,
         plugin: PluginId,
         context: NodeContext,
-        role: WaitingRole,
+        role: Role,
         calls: usize,
     ) -> Result<Box<dyn WaitingCalls>, StartError> {
         let plugin = &self.0[plugin.0];
-        let pool = match role {
-            WaitingRole::Step => CallPool::step(plugin, context, calls)?,
-            WaitingRole::Predicate => CallPool::predicate(plugin, context, calls)?,
-        };
-        Ok(Box::new(pool))
+        Ok(match role {
+            Role::Step => Box::new(CallPool::step(plugin, context, calls)?),
+            Role::Expand => Box::new(CallPool::expand(plugin, context, calls)?),
+            Role::TypedExpand => Box::new(CallPool::typed_expand(plugin, context, calls)?),
+            Role::Predicate => Box::new(CallPool::predicate(plugin, context, calls)?),
+        })
     }
 
     fn sink(&self, plugin: PluginId, context: NodeContext) -> Result<SinkStart, StartError> {
@@ -81,25 +84,39 @@ impl Plugins for Components {
 
 impl RowCalls for StepNode {
     fn call(&mut self, batch: &Batch, rows: &[u32], allowance: u32) -> RowAnswers {
-        let answers = self.call_until(batch, rows, allowance);
-        RowAnswers {
-            answered: answers.answered as usize,
-            changes: answers.changes,
-            yes: None,
-            failures: answers.failures,
-        }
+        let StepAnswers { answered, changes, failures } = self.call_until(batch, rows, allowance);
+        RowAnswers { answered: answered as usize, said: Said::Changed(changes), failures }
     }
+}
+
+impl RowCalls for ExpandNode {
+    fn call(&mut self, batch: &Batch, rows: &[u32], allowance: u32) -> RowAnswers {
+        of_expander(self.call_until(batch, rows, allowance), rows.len(), |made| made)
+    }
+}
+
+impl RowCalls for TypedExpandNode {
+    fn types(&self) -> TypeNames {
+        TypedExpandNode::types(self).clone()
+    }
+
+    fn call(&mut self, batch: &Batch, rows: &[u32], allowance: u32) -> RowAnswers {
+        let TypedExpandAnswers { made, types } = self.call_until(batch, rows, allowance);
+        let names = TypedExpandNode::types(self).clone();
+        of_expander(made, rows.len(), |batch| batch.typed(names, types))
+    }
+}
+
+fn of_expander(answers: ExpandAnswers, rows: usize, typed: impl FnOnce(Batch) -> Batch) -> RowAnswers {
+    let ends = (0..rows as u32).map(|position| answers.made_from(position).end).collect();
+    let made = Made { batch: Arc::new(typed(answers.rows)), ends };
+    RowAnswers { answered: answers.answered as usize, said: Said::Made(made), failures: answers.failures }
 }
 
 impl RowCalls for PredicateNode {
     fn call(&mut self, batch: &Batch, rows: &[u32], allowance: u32) -> RowAnswers {
-        let answers = self.call_until(batch, rows, allowance);
-        RowAnswers {
-            answered: answers.answered as usize,
-            changes: Changes::default(),
-            yes: Some(answers.yes),
-            failures: answers.failures,
-        }
+        let PredicateAnswers { answered, yes, failures } = self.call_until(batch, rows, allowance);
+        RowAnswers { answered: answered as usize, said: Said::Is(yes), failures }
     }
 }
 
@@ -129,7 +146,37 @@ impl SinkCalls for SinkInstance {
     }
 }
 
-impl WaitingCalls for CallPool {
+/// An answer of a call on one row.
+trait Answer: Send + 'static {
+    fn said(self, types: &TypeNames) -> RowAnswer;
+}
+
+impl Answer for CallAnswer {
+    fn said(self, _: &TypeNames) -> RowAnswer {
+        match self {
+            CallAnswer::Changed(changes) => RowAnswer::Changed(changes),
+            CallAnswer::Is(yes) => RowAnswer::Is(yes),
+        }
+    }
+}
+
+impl Answer for ExpandAnswers {
+    fn said(self, _: &TypeNames) -> RowAnswer {
+        RowAnswer::Made(Arc::new(self.rows))
+    }
+}
+
+impl Answer for TypedExpandAnswers {
+    fn said(self, types: &TypeNames) -> RowAnswer {
+        RowAnswer::Made(Arc::new(self.made.rows.typed(types.clone(), self.types)))
+    }
+}
+
+impl<A: Answer> WaitingCalls for CallPool<A> {
+    fn types(&self) -> TypeNames {
+        CallPool::types(self).clone()
+    }
+
     fn ring(&mut self, bell: Waker) {
         CallPool::ring(self, bell);
     }
@@ -139,10 +186,10 @@ impl WaitingCalls for CallPool {
     }
 
     fn answers(&mut self, out: &mut Vec<Answered>) {
+        let types = CallPool::types(self).clone();
         self.take_answers(|call, answer| {
             let verdict = match answer {
-                Ok(CallAnswer::Changed(changes)) => Ok(RowAnswer::Changed(changes)),
-                Ok(CallAnswer::Is(yes)) => Ok(RowAnswer::Is(yes)),
+                Ok(answer) => Ok(answer.said(&types)),
                 Err(fault) => Err(Fault { cause: fault.cause, reason: fault.reason, waited: fault.waited }),
             };
             out.push(Answered { call, verdict });

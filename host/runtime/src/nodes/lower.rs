@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use loom_flow::Plan;
 use loom_flow::plan::{
-    CallPlan, NodeKind, NodePlan, PluginId, Predicate, ProcessPlan, RouteId, Switch, Timestamp,
+    CallPlan, NodeKind, NodePlan, OnTrap, PluginId, Predicate, ProcessPlan, RouteId, Switch, Timestamp,
 };
 use loom_kafka::Stamp;
 use loom_plugin::{Breaker, Interrupt, Limits, NodeContext, StartError};
 use loom_types::{Ending, ErrorKind, WorkerIndex};
 
 use super::call::PluginNode;
-use super::plugins::{Plugins, RowCalls, WaitingRole};
+use super::exits::Exits;
+use super::growth::Pace;
+use super::plugins::{Plugins, Role, TypeNames};
 use super::waiting::{Waiting, WaitingNode};
 use super::{Graph, JoinNode, Node, NodeId, Op, SinkNode, Target};
 use crate::outputs::OutputTable;
@@ -51,14 +53,6 @@ pub(crate) fn lower(
     if refusals.is_empty() { Ok(Graph { nodes, entry, routes, outputs }) } else { Err(refusals) }
 }
 
-/// What a flow says of a node whose calls may overlap.
-#[derive(Clone, Copy)]
-struct Waits {
-    concurrency: Option<usize>,
-    ordered: bool,
-    retries: Option<u32>,
-}
-
 struct Lowering<'a> {
     plan: &'a Plan,
     plugins: &'a dyn Plugins,
@@ -87,7 +81,9 @@ impl Lowering<'_> {
 
     fn node(&mut self, node: &NodePlan, next: Target) -> Target {
         match &node.kind {
-            NodeKind::Step(call) => self.step(node, call, next),
+            NodeKind::Step(call) => self.call(node, call, Role::Step, |_| Exits::Next(next)),
+            NodeKind::Expand(call) => self.call(node, call, Role::Expand, |_| Exits::Next(next)),
+            NodeKind::Explode(call) => self.call(node, call, Role::TypedExpand, |_| Exits::Next(next)),
             NodeKind::Map(expr) => self.push(node, Op::Map { expr: expr.clone(), next }),
             NodeKind::Filter(predicate) => self.test(node, predicate, next, Target::End(Ending::Filtered)),
             NodeKind::Router(switch) => self.router(node, switch, next),
@@ -95,6 +91,17 @@ impl Lowering<'_> {
             NodeKind::Broadcast(branches) => {
                 let branches = branches.iter().map(|process| self.process(process)).collect();
                 self.push(node, Op::Broadcast(branches))
+            }
+            NodeKind::ExpandRoutes { call, routes, default } => {
+                let default = default.as_ref().map(|process| self.process(process));
+                let routes: HashMap<&str, Target> =
+                    routes.iter().map(|(name, process)| (name.as_str(), self.process(process))).collect();
+                let plan = self.plan;
+                let plugin = &plan.plugins[call.plugin.0].name;
+                self.call(node, call, Role::TypedExpand, |types| {
+                    tell_unknown(&node.path, plugin, types, &routes);
+                    Exits::by_type(types, &routes, default)
+                })
             }
             NodeKind::IntoTopic { output, key, dlq, timestamp } => {
                 let stamp = match timestamp {
@@ -165,95 +172,80 @@ impl Lowering<'_> {
         default.map_or(Target::Unmatched, |process| self.process_before(process, behind))
     }
 
-    fn step(&mut self, node: &NodePlan, call: &CallPlan, next: Target) -> Target {
-        let CallPlan { plugin, timeout, retries, on_trap, concurrency, ordered } = *call;
-        let context = self.context(node, plugin, timeout);
-        if concurrency.is_some() || self.network(plugin) {
-            let waits = Waits { concurrency, ordered, retries };
-            return self.waiting(node, plugin, context, WaitingRole::Step, waits, next, next);
-        }
-        let span = span(&context);
-        match self.plugins.step(plugin, context, on_trap, self.interrupt) {
-            Ok(step) => {
-                let op = self.plugin(plugin, step, span, retries, (next, next));
-                self.push(node, op)
-            }
-            Err(error) => self.refuse(node, error),
-        }
-    }
-
     fn test(&mut self, node: &NodePlan, predicate: &Predicate, yes: Target, no: Target) -> Target {
         match predicate {
             Predicate::Expr(expr) => self.push(node, Op::Test { expr: expr.clone(), yes, no }),
             Predicate::Plugin(plugin) => {
-                let context = self.context(node, *plugin, None);
-                if self.network(*plugin) {
-                    let waits = Waits { concurrency: None, ordered: true, retries: None };
-                    return self.waiting(node, *plugin, context, WaitingRole::Predicate, waits, yes, no);
-                }
-                let span = span(&context);
-                match self.plugins.predicate(*plugin, context, self.interrupt) {
-                    Ok(predicate) => {
-                        let op = self.plugin(*plugin, predicate, span, None, (yes, no));
-                        self.push(node, op)
-                    }
-                    Err(error) => self.refuse(node, error),
-                }
+                let call = CallPlan {
+                    plugin: *plugin,
+                    timeout: None,
+                    retries: None,
+                    on_trap: OnTrap::Rerun,
+                    concurrency: None,
+                    ordered: true,
+                };
+                self.call(node, &call, Role::Predicate, |_| Exits::Either { yes, no })
             }
         }
     }
 
-    /// Whether a plugin may use the network.
-    fn network(&self, id: PluginId) -> bool {
-        self.plan.plugins[id.0].allow.network()
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "all of what a waiting node is made of, in one place")]
-    fn waiting(
+    /// Starts a plugin at a node. `exits`: by the types that its rows may have.
+    fn call(
         &mut self,
         node: &NodePlan,
-        id: PluginId,
-        context: NodeContext,
-        role: WaitingRole,
-        waits: Waits,
-        yes: Target,
-        no: Target,
+        call: &CallPlan,
+        role: Role,
+        exits: impl FnOnce(&TypeNames) -> Exits,
     ) -> Target {
-        let span = span(&context);
-        let limit = context.timeout.or(self.plan.plugins[id.0].limits.timeout);
-        let concurrency = waits.concurrency.unwrap_or(1);
-        let calls = match self.plugins.waiting(id, context, role, concurrency) {
-            Ok(calls) => calls,
-            Err(error) => return self.refuse(node, error),
-        };
-        let parts = Waiting {
-            plugin: self.plugins.label(id),
-            span,
-            yes,
-            no,
-            breaker: Breaker::new(self.plan.plugins[id.0].breaker),
-            calls,
-            concurrency,
-            limit: limit.unwrap_or_else(|| Limits::default().timeout),
-            ordered: waits.ordered,
-            retries: waits.retries,
-            network: self.network(id),
-        };
-        self.push(node, Op::Waiting(Box::new(WaitingNode::new(parts))))
+        match self.start(node, call, role, exits) {
+            Ok(op) => self.push(node, op),
+            Err(error) => self.refuse(node, error),
+        }
     }
 
-    fn plugin(
+    fn start(
         &self,
-        id: PluginId,
-        calls: Box<dyn RowCalls>,
-        span: tracing::Span,
-        retries: Option<u32>,
-        (yes, no): (Target, Target),
-    ) -> Op {
-        let breaker = Breaker::new(self.plan.plugins[id.0].breaker);
-        let plugin = self.plugins.label(id);
-        let windows = BTreeMap::new();
-        Op::Plugin(Box::new(PluginNode { plugin, calls, span, yes, no, windows, breaker, retries }))
+        node: &NodePlan,
+        call: &CallPlan,
+        role: Role,
+        exits: impl FnOnce(&TypeNames) -> Exits,
+    ) -> Result<Op, StartError> {
+        let CallPlan { plugin, timeout, retries, on_trap, concurrency, ordered } = *call;
+        let of_plugin = &self.plan.plugins[plugin.0];
+        let network = of_plugin.allow.network();
+        let context = self.context(node, plugin, timeout);
+        let span = span(&context);
+        let (label, breaker) = (self.plugins.label(plugin), Breaker::new(of_plugin.breaker));
+        let grows = matches!(role, Role::Expand | Role::TypedExpand);
+        if concurrency.is_none() && !network {
+            let calls = self.plugins.rows(plugin, context, role, on_trap, self.interrupt)?;
+            return Ok(Op::Plugin(Box::new(PluginNode {
+                plugin: label,
+                span,
+                exits: Arc::new(exits(&calls.types())),
+                pace: grows.then(Pace::new),
+                calls,
+                windows: BTreeMap::new(),
+                breaker,
+                retries,
+            })));
+        }
+        let concurrency = concurrency.unwrap_or(1);
+        let limit = timeout.or(of_plugin.limits.timeout).unwrap_or_else(|| Limits::default().timeout);
+        let calls = self.plugins.waiting(plugin, context, role, concurrency)?;
+        Ok(Op::Waiting(Box::new(WaitingNode::new(Waiting {
+            plugin: label,
+            span,
+            exits: Arc::new(exits(&calls.types())),
+            grows,
+            breaker,
+            calls,
+            concurrency,
+            limit,
+            ordered,
+            retries,
+            network,
+        }))))
     }
 
     fn context(&self, node: &NodePlan, plugin: PluginId, timeout: Option<Duration>) -> NodeContext {
@@ -267,13 +259,37 @@ impl Lowering<'_> {
     }
 
     fn push(&mut self, node: &NodePlan, op: Op) -> Target {
-        self.nodes.push(Node { path: node.path.clone(), errors: node.errors, op, rows: 0, retries: 0 });
+        self.nodes.push(Node {
+            path: node.path.clone(),
+            errors: node.errors,
+            op,
+            rows: 0,
+            retries: 0,
+            made: 0,
+            defaulted: 0,
+        });
         Target::Node(NodeId(self.nodes.len() - 1))
     }
 
     fn refuse(&mut self, node: &NodePlan, error: StartError) -> Target {
         self.refusals.push(Refusal { node: node.path.clone(), error });
         Target::End(Ending::Drained)
+    }
+}
+
+/// A route for a type that its plugin does not make is most likely misspelt; rows of it come never.
+fn tell_unknown(node: &str, plugin: &str, types: &TypeNames, routes: &HashMap<&str, Target>) {
+    let mut unknown: Vec<&str> =
+        routes.keys().copied().filter(|name| types.iter().all(|known| **known != **name)).collect();
+    unknown.sort_unstable();
+    for name in unknown {
+        let known = types.join(", ");
+        tracing::warn!(
+            node,
+            plugin,
+            row_type = name,
+            "the plugin makes no rows of this route's type; its types are {known}"
+        );
     }
 }
 

@@ -6,7 +6,9 @@
 mod call;
 mod components;
 mod errors;
+mod exits;
 mod expressions;
+mod growth;
 mod lower;
 mod plugins;
 mod router;
@@ -29,13 +31,15 @@ use crate::failure::Failure;
 use crate::outputs::OutputTable;
 use crate::status::Calling;
 use crate::summary::Counters;
+use crate::worker::Bounds;
 
 pub(crate) use call::PluginNode;
 pub(crate) use components::Components;
+pub(crate) use growth::Room;
 pub(crate) use lower::{Refusal, lower};
 pub(crate) use plugins::Plugins;
 #[cfg(feature = "simulation")]
-pub(crate) use plugins::{Label, RowAnswers, RowCalls, SinkStart, WaitingRole};
+pub(crate) use plugins::{Label, Made, Role, RowAnswers, RowCalls, Said, SinkStart};
 pub(crate) use router::JoinNode;
 #[cfg(feature = "simulation")]
 pub(crate) use sink::SinkCalls;
@@ -57,6 +61,8 @@ pub(crate) enum Target {
     End(Ending),
     /// Nowhere: no branch took them.
     Unmatched,
+    /// Nowhere: no route takes rows of their types.
+    NoRoute,
 }
 
 /// A lowered node.
@@ -70,11 +76,15 @@ pub(crate) struct Node {
     pub rows: u64,
     /// Rows that were answered `retry`, each time.
     pub retries: u64,
+    /// Rows that it made of those.
+    pub made: u64,
+    /// Of these, rows whose type has no route of its own, so that they went to `default`.
+    pub defaulted: u64,
 }
 
 /// What a node does.
 pub(crate) enum Op {
-    /// A step or predicate component.
+    /// A plugin that is called for rows.
     Plugin(Box<PluginNode>),
     /// The same, of a plugin that waits: called beside the worker.
     Waiting(Box<WaitingNode>),
@@ -115,6 +125,8 @@ pub(crate) struct Shared {
     pub plan: Arc<Plan>,
     pub worker: WorkerIndex,
     pub accounts: Accounts,
+    /// Of each partition.
+    pub bounds: Bounds,
     pub cache: PayloadCache,
     pub counters: Counters,
     /// The moment of this step.
@@ -146,6 +158,11 @@ pub(crate) struct Flow {
 }
 
 impl Shared {
+    /// What nodes may make of records now.
+    pub(crate) fn room(&self) -> Room<'_> {
+        Room { accounts: &self.accounts, bounds: self.bounds }
+    }
+
     /// Stops the flow, with the reason.
     pub(crate) fn fail(&mut self, message: impl Into<String>) {
         let failure = Failure::new(message);

@@ -1,6 +1,7 @@
 //! What nodes ask of plugins: to be started, and to be called for rows. The runtime's own implementation, on components,
 //! is in `components.rs`.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use loom_flow::plan::{OnTrap, PluginId};
@@ -18,8 +19,24 @@ pub(crate) struct Label {
     pub digest: Arc<str>,
 }
 
-/// The calls on a step's or a predicate's instance.
+/// What a node asks its plugin for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Step,
+    Expand,
+    TypedExpand,
+    Predicate,
+}
+
+/// The names of the types that a typed expander's rows may have; of another role's plugin, none.
+pub(crate) type TypeNames = Arc<[Arc<str>]>;
+
+/// The calls on a plugin's instance that are about rows.
 pub(crate) trait RowCalls: Send {
+    fn types(&self) -> TypeNames {
+        Arc::default()
+    }
+
     /// Calls it for these rows of a batch, in this order; ends early when `allowance` rows in a row ended in a trap or
     /// time-out, or when a stop will not wait.
     fn call(&mut self, batch: &Batch, rows: &[u32], allowance: u32) -> RowAnswers;
@@ -30,12 +47,37 @@ pub(crate) trait RowCalls: Send {
 pub(crate) struct RowAnswers {
     /// How many of the rows have an answer.
     pub answered: usize,
-    /// A step's: columns with a row for each row of the call.
-    pub changes: Changes,
-    /// A predicate's, by position.
-    pub yes: Option<Vec<bool>>,
+    /// What was said of those that have no failure.
+    pub said: Said,
     /// Ascending by position.
     pub failures: Vec<RowFailure>,
+}
+
+/// What a plugin said of the rows of a call, by their positions.
+#[derive(Debug)]
+pub(crate) enum Said {
+    /// A step: columns with a row for each row of the call; nothing at all where they are empty.
+    Changed(Changes),
+    /// A predicate.
+    Is(Vec<bool>),
+    /// An expander.
+    Made(Made),
+}
+
+/// Rows that were made of the rows of a call; those of a typed expander have their types.
+#[derive(Debug)]
+pub(crate) struct Made {
+    pub batch: Arc<Batch>,
+    /// Where the rows of each row of the call end, those before them having come before.
+    pub ends: Vec<u32>,
+}
+
+impl Made {
+    /// The rows that were made of the row at a position.
+    pub(crate) fn of(&self, position: usize) -> Range<u32> {
+        let start = position.checked_sub(1).map_or(0, |before| self.ends[before]);
+        start..self.ends[position]
+    }
 }
 
 /// A sink that was started, and how to start it again.
@@ -48,38 +90,26 @@ pub(crate) struct SinkStart {
     pub tracked: bool,
 }
 
-/// What a waiting node asks its plugin for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WaitingRole {
-    Step,
-    Predicate,
-}
-
 /// Starts plugins at nodes. A start that is refused says why.
 pub(crate) trait Plugins {
     fn label(&self, plugin: PluginId) -> Label;
 
-    fn step(
+    /// Starts a plugin in a role that is about rows.
+    fn rows(
         &self,
         plugin: PluginId,
         context: NodeContext,
+        role: Role,
         on_trap: OnTrap,
         interrupt: &Interrupt,
     ) -> Result<Box<dyn RowCalls>, StartError>;
 
-    fn predicate(
-        &self,
-        plugin: PluginId,
-        context: NodeContext,
-        interrupt: &Interrupt,
-    ) -> Result<Box<dyn RowCalls>, StartError>;
-
-    /// Starts a step or predicate that waits, with up to `calls` calls at a time: calls that answer later.
+    /// The same with a plugin that waits, with up to `calls` calls at a time: calls that answer later.
     fn waiting(
         &self,
         plugin: PluginId,
         context: NodeContext,
-        role: WaitingRole,
+        role: Role,
         calls: usize,
     ) -> Result<Box<dyn WaitingCalls>, StartError>;
 

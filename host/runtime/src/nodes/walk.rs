@@ -1,10 +1,10 @@
 //! The walk: rows go depth first from a target to where they end or wait.
 
 use loom_delivery::Token;
-use loom_types::{Ending, ErrorKind};
+use loom_types::{Ending, ErrorKind, Moment};
 
 use super::{Flow, NodeId, Op, Shared, Target};
-use crate::rows::{FailedRow, Row, RowSet, ending, join};
+use crate::rows::{FailedRow, RowSet, ending};
 
 impl Flow {
     /// Takes rows from a target on, as far as they go now.
@@ -23,13 +23,28 @@ impl Flow {
                 let failed = failed.collect();
                 self.failed(from, failed);
             }
+            Target::NoRoute => {
+                let failed = rows.into_rows(1).map(|row| {
+                    let name = row.batch.type_of(row.id).map_or("", |name| name);
+                    let reason =
+                        format!("no route takes rows of the type `{name}`, and there is no `default`");
+                    FailedRow { row, kind: ErrorKind::Routing, reason }
+                });
+                let failed = failed.collect();
+                self.failed(from, failed);
+            }
             Target::Node(id) => self.at_node(id, rows),
         }
     }
 
-    /// Takes single rows from a target on: neighbours of one batch and one route go together.
-    pub(super) fn run_rows(&mut self, target: Target, from: NodeId, rows: Vec<Row>) {
-        join(rows, |set| self.run(target, from, set));
+    /// When something is due at a node, whether or not anything comes.
+    pub(crate) fn next_due(&self, id: NodeId) -> Option<Moment> {
+        match &self.nodes[id.0].op {
+            Op::Plugin(node) => node.next_due(self.shared.room()),
+            Op::Waiting(node) => node.next_due(self.shared.room()),
+            Op::Sink(node) => node.next_due(),
+            _ => None,
+        }
     }
 
     /// Where rows wait or are held, with how many.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use loom_delivery::{Accounts, Token};
 use loom_kafka::{OutputIndex, Stamp, TopicSink};
-use loom_types::Batch;
+use loom_types::{Batch, compare_rows};
 
 use super::codec::Codec;
 use super::limits::{Limits, Objection};
@@ -134,8 +134,12 @@ impl Pending {
                 rows.push((place, entry, index, batch.clone(), id, token, stamp));
             }
         }
-        // Stable: rows that one record made keep the order in which they were made.
-        rows.sort_by_key(|row| row.0);
+        // Rows that were made of one record go in the order in which they were made. Stable: copies of one row stay as they
+        // came.
+        rows.sort_by(|one, other| {
+            let names = || compare_rows(one.3.name(one.4), other.3.name(other.4));
+            one.0.cmp(&other.0).then_with(names)
+        });
         let mut last = None;
         for (_, entry, index, batch, id, token, stamp) in rows {
             match queue.back_mut() {

@@ -28,6 +28,7 @@ impl Draw<'_> {
             sinks: 0,
             terminals: 0,
             waits: false,
+            expanders: 0,
             remote: Vec::new(),
             counted: Vec::new(),
             stops: dice.f64() < 0.05,
@@ -54,7 +55,9 @@ impl Draw<'_> {
     }
 
     fn node(&mut self, route: bool) -> Node {
+        let expands = self.focus == Focus::Expanders && self.flow.expanders < 3 && self.dice.f64() < 0.4;
         let what = match self.dice.usize(..10) {
+            _ if expands => self.expander(),
             0..6 => self.step(route),
             6..8 if !route => What::Map,
             _ => What::Filter(self.cond()),
@@ -72,14 +75,26 @@ impl Draw<'_> {
         Some(Own { kind, route: Box::new(self.process(0, true, true)) })
     }
 
-    /// Now and then a plugin that another node has too; never one whose retries are counted.
-    fn step(&mut self, route: bool) -> What {
+    fn expander(&mut self) -> What {
+        let waits = self.waits();
+        self.flow.expanders += 1;
+        self.flow.steps += 1;
+        What::Expand { step: self.flow.steps - 1, waits }
+    }
+
+    fn waits(&mut self) -> Option<Waits> {
         let waits = (self.waits && self.dice.f64() < 0.4).then(|| {
             let concurrency = self.dice.usize(1..5);
             Waits { concurrency, ordered: self.dice.f64() < 0.7 }
         });
         self.flow.waits |= waits.is_some();
-        let full = self.flow.steps == 8;
+        waits
+    }
+
+    /// Now and then a plugin that another node has too; never one whose retries are counted.
+    fn step(&mut self, route: bool) -> What {
+        let waits = self.waits();
+        let full = self.flow.steps >= 8;
         if full || self.flow.steps > 0 && self.dice.f64() < 0.2 {
             let step = self.dice.usize(..self.flow.steps);
             if self.flow.counted.iter().all(|(counted, _)| *counted != step) {
@@ -91,7 +106,9 @@ impl Draw<'_> {
         }
         self.flow.steps += 1;
         let step = self.flow.steps - 1;
-        let retries = (!route && self.dice.f64() < 0.1).then(|| self.dice.u32(0..4));
+        // Rows of one record share the count of their attempts.
+        let counts = !route && self.focus != Focus::Expanders;
+        let retries = (counts && self.dice.f64() < 0.1).then(|| self.dice.u32(0..4));
         self.flow.counted.extend(retries.map(|retries| (step, retries)));
         What::Step { step, waits, retries }
     }

@@ -149,6 +149,11 @@ impl Fates {
         }
     }
 
+    /// How many rows an expander makes of a row of a record, which it does not fail on.
+    pub(super) fn rows(&self, step: usize, number: u64) -> usize {
+        [0, 1, 1, 2, 2, 3][(self.roll(5, step, number) * 6.0) as usize]
+    }
+
     /// What a predicate says of a record.
     pub(super) fn predicate(&self, plugin: usize, number: u64) -> Result<bool, ErrorKind> {
         match self.predicate_verdict(plugin, number) {

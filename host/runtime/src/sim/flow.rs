@@ -19,6 +19,8 @@ pub(super) struct Flow {
     pub terminals: usize,
     /// Some node's calls answer later.
     pub waits: bool,
+    /// Nodes that make rows of rows.
+    pub expanders: usize,
     /// Predicates that use the network, so that their calls answer later.
     pub remote: Vec<usize>,
     /// Steps whose retries are counted, and to how many.
@@ -46,6 +48,11 @@ pub(super) enum What {
         step: usize,
         waits: Option<Waits>,
         retries: Option<u32>,
+    },
+    /// Makes rows of each row, see [`super::fates::Fates::rows`]; its plugin is a step's in all else.
+    Expand {
+        step: usize,
+        waits: Option<Waits>,
     },
     Map,
     Filter(Cond),
@@ -159,6 +166,11 @@ pub(super) fn mark(step: usize) -> char {
     char::from(b'a' + step as u8)
 }
 
+/// What is added to a row that was made, by its place among those of its row.
+pub(super) fn place_mark(place: usize) -> char {
+    char::from(b'0' + place as u8)
+}
+
 impl Flow {
     /// The `process` and `errors` sections in YAML.
     pub(super) fn yaml(&self) -> String {
@@ -181,6 +193,13 @@ impl Flow {
             text.push('\n');
         }
         text
+    }
+}
+
+impl Waits {
+    fn yaml(self) -> String {
+        let Waits { concurrency, ordered } = self;
+        format!(", concurrency: {concurrency}, ordered: {ordered}")
     }
 }
 
@@ -208,11 +227,12 @@ impl Node {
         let errors = Own::yaml(self.errors.as_ref());
         match &self.what {
             What::Step { step, waits, retries } => {
-                let waits = waits.map_or_else(String::new, |Waits { concurrency, ordered }| {
-                    format!(", concurrency: {concurrency}, ordered: {ordered}")
-                });
+                let waits = waits.map_or_else(String::new, Waits::yaml);
                 let retries = retries.map_or_else(String::new, |retries| format!(", retries: {retries}"));
                 format!("{{ step: s{step}{waits}{retries}{errors} }}")
+            }
+            What::Expand { step, waits } => {
+                format!("{{ expand: s{step}{}{errors} }}", waits.map_or_else(String::new, Waits::yaml))
             }
             What::Map => format!("{{ map: \"{{'n': payload.n, 'v': payload.v + '_'}}\"{errors} }}"),
             What::Filter(cond) => format!("{{ filter: {}{errors} }}", cond.yaml()),

@@ -58,6 +58,8 @@ pub enum Focus {
     Anything,
     /// Bounds that hold next to nothing, and sinks that flush late.
     TightBounds,
+    /// Nodes that make rows of rows, with small bounds.
+    Expanders,
 }
 
 /// The most that an input partition held unresolved, and was behind.

@@ -6,7 +6,7 @@
 use loom_types::ErrorKind;
 
 use super::fates::{Answer, Fates};
-use super::flow::{Cond, End, Flow, Input, Node, Own, Payload, Process, What, mark};
+use super::flow::{Cond, End, Flow, Input, Node, Own, Payload, Process, What, mark, place_mark};
 use super::model::Row;
 
 /// Where a row ends that is written.
@@ -98,6 +98,19 @@ impl Walk<'_> {
                     None => then,
                     Some(spent) => vec![Need::Tried { step: *step, then, spent }],
                 }
+            }
+            What::Expand { step, waits } => {
+                if let Answer::Fails(kind) = self.fates.step(*step, self.input.number) {
+                    return self.fails(kind, &row, own);
+                }
+                row.ordered &= waits.is_none_or(|waits| waits.ordered);
+                let rows = self.fates.rows(*step, self.input.number);
+                let made = (0..rows).flat_map(|place| {
+                    let mut made = row.clone();
+                    made.payload.marked(place_mark(place));
+                    self.from(rest, end, made)
+                });
+                made.collect()
             }
             What::Map => {
                 match &mut row.payload {

@@ -10,12 +10,14 @@ use loom_plugin::{Cause, Interrupt, NodeContext, RowFailure, StartError};
 use loom_types::{Batch, BytesBuilder, Changes};
 
 use super::fates::Verdict;
-use super::flow::mark;
+use super::flow::{mark, place_mark};
 use super::model::Row;
 use super::sinks::ScriptedSink;
 use super::waits::ScriptedCalls;
 use super::world::{Sim, State};
-use crate::nodes::{Label, Plugins, RowAnswers, RowCalls, SinkCalls, SinkStart, WaitingCalls, WaitingRole};
+use crate::nodes::{
+    Label, Made, Plugins, Role, RowAnswers, RowCalls, Said, SinkCalls, SinkStart, WaitingCalls,
+};
 
 /// How long a call takes that times out.
 const TIMEOUT: Duration = Duration::from_millis(250);
@@ -32,11 +34,6 @@ impl Scripted {
     fn number(&self, plugin: PluginId) -> usize {
         self.plan.plugins[plugin.0].name[1..].parse().expect("a letter and a number")
     }
-
-    fn rows(&self, predicate: bool, plugin: PluginId, interrupt: &Interrupt) -> Box<dyn RowCalls> {
-        let (sim, interrupt) = (self.sim.clone(), interrupt.clone());
-        Box::new(ScriptedRows { sim, run: self.run, predicate, plugin: self.number(plugin), interrupt })
-    }
 }
 
 impl Plugins for Scripted {
@@ -44,36 +41,30 @@ impl Plugins for Scripted {
         Label { name: self.plan.plugins[plugin.0].name.clone(), digest: "scripted".into() }
     }
 
-    fn step(
+    fn rows(
         &self,
         plugin: PluginId,
         _: NodeContext,
+        role: Role,
         _: OnTrap,
         interrupt: &Interrupt,
     ) -> Result<Box<dyn RowCalls>, StartError> {
-        Ok(self.rows(false, plugin, interrupt))
-    }
-
-    fn predicate(
-        &self,
-        plugin: PluginId,
-        _: NodeContext,
-        interrupt: &Interrupt,
-    ) -> Result<Box<dyn RowCalls>, StartError> {
-        Ok(self.rows(true, plugin, interrupt))
+        let (sim, interrupt) = (self.sim.clone(), interrupt.clone());
+        let plugin = self.number(plugin);
+        Ok(Box::new(ScriptedRows { sim, run: self.run, role, plugin, interrupt }))
     }
 
     fn waiting(
         &self,
         plugin: PluginId,
         _: NodeContext,
-        role: WaitingRole,
+        role: Role,
         calls: usize,
     ) -> Result<Box<dyn WaitingCalls>, StartError> {
         Ok(Box::new(ScriptedCalls {
             sim: self.sim.clone(),
             run: self.run,
-            predicate: role == WaitingRole::Predicate,
+            role,
             plugin: self.number(plugin),
             most: calls,
             bell: None,
@@ -97,11 +88,11 @@ impl Plugins for Scripted {
     }
 }
 
-/// A step or predicate at a node.
+/// A step, expander or predicate at a node.
 struct ScriptedRows {
     sim: Arc<Sim>,
     run: usize,
-    predicate: bool,
+    role: Role,
     plugin: usize,
     interrupt: Interrupt,
 }
@@ -148,18 +139,42 @@ fn attempt(now: Duration, state: &mut State, predicate: bool, plugin: usize, num
 
 /// What a step makes of a payload; none where it leaves it as it is.
 pub(super) fn changed(payload: Option<&[u8]>, step: usize) -> Option<Vec<u8>> {
+    marked(payload, mark(step))
+}
+
+fn marked(payload: Option<&[u8]>, mark: char) -> Option<Vec<u8>> {
     let old = payload.filter(|old| old.starts_with(b"{\"n\""))?;
     let mut text = old[..old.len() - 2].to_vec();
-    text.push(mark(step) as u8);
+    text.push(mark as u8);
     text.extend_from_slice(b"\"}");
     Some(text)
+}
+
+/// The rows that an expander makes of some of these rows: so many of each.
+pub(super) fn made(batch: &Batch, rows: &[u32], counts: &[usize]) -> Made {
+    let (mut of, mut ends) = (Vec::new(), Vec::new());
+    let (mut payload, mut names) = (BytesBuilder::new(), BytesBuilder::new());
+    for (row, count) in rows.iter().zip(counts) {
+        let (old, name) = (batch.payload(*row), batch.name(*row));
+        for place in 0..*count {
+            of.push(*row);
+            let text = marked(old, place_mark(place));
+            payload.push(text.as_deref().or(old));
+            let dot = if name.is_empty() { "" } else { "." };
+            names.push(Some(format!("{name}{dot}{place}").as_bytes()));
+        }
+        ends.push(of.len() as u32);
+    }
+    let changes = Changes { payload: Some(payload.finish()), ..Changes::default() };
+    Made { batch: Arc::new(batch.select(&of).with(changes).named(names.finish())), ends }
 }
 
 impl RowCalls for ScriptedRows {
     fn call(&mut self, batch: &Batch, rows: &[u32], allowance: u32) -> RowAnswers {
         let mut answered = 0;
         let (mut payload, mut column_changes) = (BytesBuilder::new(), false);
-        let mut yes = Vec::new();
+        let predicate = self.role == Role::Predicate;
+        let (mut yes, mut counts) = (Vec::new(), Vec::new());
         let mut failures = Vec::new();
         let mut traps = 0;
         for (position, id) in rows.iter().enumerate() {
@@ -168,9 +183,9 @@ impl RowCalls for ScriptedRows {
             }
             let mut state = self.sim.lock();
             let row = Row::of_batch(batch, *id);
-            let verdict = verdict(&self.sim, &mut state, self.run, self.predicate, self.plugin, row.number);
+            let verdict = verdict(&self.sim, &mut state, self.run, predicate, self.plugin, row.number);
             let plugin = self.plugin;
-            let letter = if self.predicate { 'p' } else { 's' };
+            let letter = if predicate { 'p' } else { 's' };
             state.tell(self.sim.now(), || {
                 format!("  {letter}{plugin} {} {}: {verdict:?}", row.number, row.label)
             });
@@ -180,6 +195,8 @@ impl RowCalls for ScriptedRows {
                 _ => 0,
             };
             yes.push(verdict == Verdict::Marked);
+            let rows = state.model.fates().rows(plugin, row.number as u64);
+            counts.push(if matches!(verdict, Verdict::Failure(_)) { 0 } else { rows });
             if let Verdict::Failure(cause) = verdict {
                 failures.push(RowFailure { position: position as u32, cause, reason: "scripted".to_owned() });
                 if cause == Cause::Timeout {
@@ -195,14 +212,19 @@ impl RowCalls for ScriptedRows {
                 None => payload.push(old),
             }
         }
-        if self.predicate {
+        if self.role == Role::Expand {
+            counts.resize(rows.len(), 0);
+            return RowAnswers { answered, said: Said::Made(made(batch, rows, &counts)), failures };
+        }
+        if predicate {
             yes.resize(rows.len(), false);
-            return RowAnswers { answered, changes: Changes::default(), yes: Some(yes), failures };
+            return RowAnswers { answered, said: Said::Is(yes), failures };
         }
         for _ in answered..rows.len() {
             payload.push(None);
         }
         let payload = column_changes.then(|| payload.finish());
-        RowAnswers { answered, changes: Changes { payload, ..Changes::default() }, yes: None, failures }
+        let said = Said::Changed(Changes { payload, ..Changes::default() });
+        RowAnswers { answered, said, failures }
     }
 }

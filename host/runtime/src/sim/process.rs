@@ -265,7 +265,7 @@ fn due(now: Moment, next: Next) -> Moment {
 
 /// What holds of a worker after each of its steps.
 fn look_at(turn: &Turn, run: usize, now: Moment, state: &mut State) {
-    let bounds = turn.worker.bounds;
+    let bounds = turn.worker.flow.shared.bounds;
     for (id, tracker) in turn.worker.flow.shared.accounts.partitions() {
         let partition = turn.partitions[id.index()];
         let (watermark, position) = (tracker.watermark().0, tracker.position().0);
@@ -289,6 +289,11 @@ fn look_at(turn: &Turn, run: usize, now: Moment, state: &mut State) {
         if !calm {
             gauge.ever = most(gauge.ever);
             gauge.behind = gauge.behind.max(behind);
+        }
+        // What one call makes may pass the bound, and the oldest record's rows have none.
+        let made = tracker.made().rows;
+        if made > 3 * bounds.records as u64 + 100 {
+            state.model.breaks(|| format!("{name}: {made} rows were made; its bounds are {bounds:?}"));
         }
         // One record gets through in any case.
         if records > bounds.records || records > 1 && bytes > bounds.bytes + LARGEST {

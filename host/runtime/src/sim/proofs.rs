@@ -41,6 +41,7 @@ pub fn stuck(seed: u64) -> Report {
         sinks: 0,
         terminals: 1,
         waits: false,
+        expanders: 0,
         remote: Vec::new(),
         counted: Vec::new(),
         stops: false,

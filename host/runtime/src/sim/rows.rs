@@ -8,7 +8,8 @@ use super::needs::Place;
 use super::run::{Held, Run};
 
 impl Run {
-    /// The record of a row and the leaf that the row is, and whether no other leaf looks the same.
+    /// The record of a row and the leaf that the row is, and whether no other leaf looks the same. Leaves of a record at one
+    /// terminal have the order in which their rows were made.
     fn leaf(&self, inputs: &Inputs, row: &Row, place: Place) -> Result<(usize, usize, bool), String> {
         let Some(known) = inputs.records.get(row.number) else {
             return Err(format!("{place:?} got {row:?}, which comes from no record"));
@@ -54,11 +55,13 @@ impl Run {
         }
         let terminal = leaf_facts.terminal;
         if alone {
-            let last = self.terminals.insert((terminal, partition, to), offset).unwrap_or(i64::MIN);
+            let last = self.terminals.insert((terminal, partition, to), (offset, leaf));
             // Where a log was cut its offsets begin anew.
-            if last >= offset && !self.is_cut(partition) {
+            if let Some(last) = last.filter(|last| *last >= (offset, leaf))
+                && !self.is_cut(partition)
+            {
                 return Err(format!(
-                    "output {output}/{to}, terminal {terminal}: {row:?} of {offset} came after {last}"
+                    "output {output}/{to}, terminal {terminal}: {row:?} of {offset} came after {last:?}"
                 ));
             }
         }
@@ -93,9 +96,9 @@ impl Run {
             return Err(format!("sink {sink} was given {row:?} of {offset} past {before}, which waits"));
         }
         if first {
-            let last = self.terminals.insert((facts.terminal, partition, -1), offset).unwrap_or(i64::MIN);
-            if last >= offset {
-                return Err(format!("sink {sink} was given {row:?} of {offset} after {last}"));
+            let last = self.terminals.insert((facts.terminal, partition, -1), (offset, leaf));
+            if let Some(last) = last.filter(|last| *last >= (offset, leaf)) {
+                return Err(format!("sink {sink} was given {row:?} of {offset} after {last:?}"));
             }
         }
         Ok(())

@@ -69,8 +69,8 @@ pub(super) struct Run {
     pub(super) progress: HashMap<usize, Progress>,
     /// How often a step answered `retry` to a record.
     tries: HashMap<(usize, usize), u32>,
-    /// The last source offset by terminal, source partition and output partition.
-    pub(super) terminals: HashMap<(usize, usize, i32), i64>,
+    /// The last source offset, and the row among those of that record, by terminal, source partition and output partition.
+    pub(super) terminals: HashMap<(usize, usize, i32), (i64, usize)>,
     /// The same by output, where nothing may be overtaken.
     pub(super) outputs: HashMap<(usize, usize, i32), i64>,
     /// Outputs that refused rows: what came back is sent again, in no order that is promised.
@@ -185,9 +185,7 @@ impl Run {
         };
         let at = inputs.at(partition, offset).filter(|number| inputs.records[*number].visible);
         if reading.torn {
-            if let Some(number) = at {
-                self.progress.insert(number, Progress::new(&inputs.records[number].needs));
-            }
+            at.into_iter().for_each(|number| self.has(inputs, number));
             return Ok(());
         }
         // It was not read beyond the cut, if it gives records out there without being sought.
@@ -202,14 +200,19 @@ impl Run {
         match at.filter(|_| offset >= reading.next) {
             Some(number) => {
                 reading.next = offset + 1;
-                let needs = &inputs.records[number].needs;
-                self.progress.insert(number, Progress::new(needs));
-                if needs.may_stop() {
-                    self.excuse(Excuse::Unrouted);
-                }
+                self.has(inputs, number);
                 Ok(())
             }
             None => Err(format!("{name}: record {offset} came twice, or is none")),
+        }
+    }
+
+    /// It has this record from here on.
+    fn has(&mut self, inputs: &Inputs, number: usize) {
+        let needs = &inputs.records[number].needs;
+        self.progress.insert(number, Progress::new(needs));
+        if needs.may_stop() {
+            self.excuse(Excuse::Unrouted);
         }
     }
 

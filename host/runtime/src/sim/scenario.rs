@@ -126,7 +126,9 @@ fn yaml(
         Focus::Anything => {
             ([1, 2, 5, 20, 1000][dice.usize(..5)], ["1", "100", "256MiB", "256MiB"][dice.usize(..4)])
         }
-        Focus::TightBounds => (dice.usize(1..6), ["1", "2", "60", "256MiB"][dice.usize(..4)]),
+        Focus::TightBounds | Focus::Expanders => {
+            (dice.usize(1..6), ["1", "2", "60", "256MiB"][dice.usize(..4)])
+        }
     };
     let queue = [0, 0, 1, 3][dice.usize(..4)];
     let extra = if queue > 0 {

@@ -10,15 +10,15 @@ use loom_types::{Batch, BytesBuilder, Changes, Moment};
 
 use super::fates::Verdict;
 use super::model::Row;
-use super::plugins::{changed, verdict};
+use super::plugins::{changed, made, verdict};
 use super::world::Sim;
-use crate::nodes::{Answered, CallFault, RowAnswer, WaitingCalls};
+use crate::nodes::{Answered, CallFault, Role, RowAnswer, WaitingCalls};
 
 /// The instances of one node.
 pub(super) struct ScriptedCalls {
     pub sim: Arc<Sim>,
     pub run: usize,
-    pub predicate: bool,
+    pub role: Role,
     pub plugin: usize,
     /// Calls at a time, at most.
     pub most: usize,
@@ -36,7 +36,8 @@ impl WaitingCalls for ScriptedCalls {
         let mut state = self.sim.lock();
         let now = self.sim.now();
         let told = Row::of_batch(batch, row);
-        let said = verdict(&self.sim, &mut state, self.run, self.predicate, self.plugin, told.number);
+        let predicate = self.role == Role::Predicate;
+        let said = verdict(&self.sim, &mut state, self.run, predicate, self.plugin, told.number);
         let takes = [0, 0, 3, 200][state.dice.usize(..4)];
         let due = now + Duration::from_millis(state.dice.u64(..=takes));
         let plugin = self.plugin;
@@ -47,7 +48,11 @@ impl WaitingCalls for ScriptedCalls {
                 reason: "scripted".to_owned(),
                 waited: cause == Cause::Timeout && state.dice.bool(),
             }),
-            said if self.predicate => Ok(RowAnswer::Is(said == Verdict::Marked)),
+            _ if self.role == Role::Expand => {
+                let rows = state.model.fates().rows(plugin, told.number as u64);
+                Ok(RowAnswer::Made(made(batch, &[row], &[rows]).batch))
+            }
+            said if predicate => Ok(RowAnswer::Is(said == Verdict::Marked)),
             Verdict::Marked => {
                 let payload = changed(batch.payload(row), self.plugin).map(|text| {
                     let mut column = BytesBuilder::new();

@@ -375,6 +375,18 @@ pub struct NodeStatus {
     pub breaker: Option<BreakerStatus>,
     /// What a sink holds.
     pub sink: Option<SinkStatus>,
+    /// What an expander made.
+    #[serde(default)]
+    pub expander: Option<ExpanderStatus>,
+}
+
+/// What an expander made of the rows that came to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExpanderStatus {
+    /// Rows.
+    pub made: u64,
+    /// Of these, rows of types without a route of their own, which went to `default`.
+    pub defaulted: u64,
 }
 
 /// A node's breaker.

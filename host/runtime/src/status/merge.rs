@@ -130,6 +130,10 @@ fn add_nodes(total: &mut Vec<NodeStatus>, part: &Part) {
             sum.violations += one.violations;
             sum.wait_in_ms = [sum.wait_in_ms, one.wait_in_ms].into_iter().flatten().min();
         }
+        if let (Some(sum), Some(one)) = (&mut sum.expander, &node.expander) {
+            sum.made += one.made;
+            sum.defaulted += one.defaulted;
+        }
     }
 }
 

@@ -16,9 +16,9 @@ mod watcher;
 
 pub use board::Board;
 pub use document::{
-    AddedPartition, BreakerStatus, Call, ClientError, CommitStatus, Intake, LedgerStatus, NodeStatus, Oldest,
-    OutputStatus, PartitionStatus, Place, PluginRef, PluginStatus, Reason, Release, RunPhase, SinkStatus,
-    Stalled, Status, VERSION, WorkerInfo,
+    AddedPartition, BreakerStatus, Call, ClientError, CommitStatus, ExpanderStatus, Intake, LedgerStatus,
+    NodeStatus, Oldest, OutputStatus, PartitionStatus, Place, PluginRef, PluginStatus, Reason, Release,
+    RunPhase, SinkStatus, Stalled, Status, VERSION, WorkerInfo,
 };
 pub use ready::{WORKER_SILENT_MS, long};
 

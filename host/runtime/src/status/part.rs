@@ -10,8 +10,8 @@ use loom_types::{CommitOffset, Moment, PartitionId, TopicPartition, WorkerIndex}
 
 use super::board::{Berth, Detail, Part, Site};
 use super::document::{
-    BreakerStatus, ClientError, CommitStatus, Intake, NodeStatus, OutputStatus, PartitionStatus, PluginRef,
-    SinkStatus,
+    BreakerStatus, ClientError, CommitStatus, ExpanderStatus, Intake, NodeStatus, OutputStatus,
+    PartitionStatus, PluginRef, SinkStatus,
 };
 use super::merge::millis;
 use super::places::{Places, until_probe};
@@ -90,7 +90,10 @@ impl Worker {
     /// Whether so much of the partition is unresolved that no more is taken.
     fn is_at_bound(&self, id: PartitionId) -> bool {
         let outstanding = self.flow.shared.accounts.tracker(id).outstanding();
-        outstanding.records >= self.bounds.records || outstanding.bytes >= self.bounds.bytes
+        let bounds = self.flow.shared.bounds;
+        outstanding.records >= bounds.records
+            || outstanding.bytes >= bounds.bytes
+            || !self.flow.shared.room().is_there(id)
     }
 }
 
@@ -180,6 +183,7 @@ fn together(sum: &mut NodeStatus, one: NodeStatus) {
     sum.retries += one.retries;
     sum.waiting += one.waiting;
     sum.plugin = sum.plugin.take().or(one.plugin);
+    sum.expander = sum.expander.or(one.expander);
     sum.breaker = match (sum.breaker, one.breaker) {
         (Some(sum), Some(one)) => Some(BreakerStatus {
             open: sum.open.max(one.open),
@@ -198,14 +202,17 @@ fn of_node(node: &Node, now: Moment) -> NodeStatus {
         retries: node.retries,
         ..NodeStatus::default()
     };
+    let made = || ExpanderStatus { made: node.made, defaulted: node.defaulted };
     match &node.op {
-        Op::Plugin(node) => {
-            status.waiting = node.waiting() as u64;
-            status.breaker = Some(breaker(&node.breaker, now));
+        Op::Plugin(inner) => {
+            status.waiting = inner.waiting() as u64;
+            status.breaker = Some(breaker(&inner.breaker, now));
+            status.expander = inner.pace.is_some().then(made);
         }
-        Op::Waiting(node) => {
-            status.waiting = node.waiting() as u64;
-            status.breaker = Some(breaker(node.breaker(), now));
+        Op::Waiting(inner) => {
+            status.waiting = inner.waiting() as u64;
+            status.breaker = Some(breaker(inner.breaker(), now));
+            status.expander = inner.grows().then(made);
         }
         Op::Join(node) => status.waiting = node.waiting() as u64,
         Op::Sink(node) => {

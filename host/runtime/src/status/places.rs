@@ -38,14 +38,15 @@ impl Places {
         if search.oldest.iter().all(Option::is_none) {
             return search.places;
         }
+        let room = flow.shared.room();
         for node in &flow.nodes {
             match &node.op {
                 Op::Plugin(inner) => {
-                    search.rows(node, inner.rows(), &inner.breaker, inner.next_due(), None, now);
+                    search.rows(node, inner.rows(), &inner.breaker, inner.next_due(room), None, now);
                 }
                 Op::Waiting(inner) => {
                     let full = inner.is_full().then(|| inner.in_flight() as u64);
-                    search.rows(node, inner.rows(), inner.breaker(), inner.next_due(), full, now);
+                    search.rows(node, inner.rows(), inner.breaker(), inner.next_due(room), full, now);
                 }
                 Op::Join(inner) => {
                     let due = flow.due_inside(inner);

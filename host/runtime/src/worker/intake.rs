@@ -46,7 +46,12 @@ impl Worker {
                 self.cursor = index;
                 break;
             }
-            if held[index] || !self.is_inside(index) {
+            // What was made of records waits for sinks like the records themselves.
+            let full = !self.flow.shared.room().is_there(PartitionId(index as u32));
+            if full {
+                self.ask_flushes();
+            }
+            if held[index] || full || !self.is_inside(index) {
                 continue;
             }
             if self.partitions[index].ready && self.may_start(index) {
@@ -142,21 +147,27 @@ impl Worker {
     /// The budget within the partition's bounds; none at a bound.
     fn within_bounds(&mut self, index: usize, left: Budget) -> Option<Budget> {
         let outstanding = self.flow.shared.accounts.tracker(PartitionId(index as u32)).outstanding();
-        let records = self.bounds.records.saturating_sub(outstanding.records);
-        let bytes = self.bounds.bytes.saturating_sub(outstanding.bytes);
+        let bounds = self.flow.shared.bounds;
+        let records = bounds.records.saturating_sub(outstanding.records);
+        let bytes = bounds.bytes.saturating_sub(outstanding.bytes);
         if (records == 0 || bytes == 0) && mutated(Mutation::BoundIsNoReason) {
             return None;
         }
         if records == 0 || bytes == 0 {
-            for id in self.each_sink() {
-                if let Op::Sink(node) = &mut self.flow.nodes[id.0].op {
-                    node.sink.ask_flush();
-                }
-            }
+            self.ask_flushes();
             return None;
         }
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         Some(Budget { rows: left.rows.min(records), bytes: left.bytes.min(bytes) })
+    }
+
+    /// Has every sink flush as soon as it can.
+    fn ask_flushes(&mut self) {
+        for id in self.each_sink() {
+            if let Op::Sink(node) = &mut self.flow.nodes[id.0].op {
+                node.sink.ask_flush();
+            }
+        }
     }
 
     fn noticed(&mut self, index: usize, notice: Notice) {
@@ -210,11 +221,7 @@ impl Worker {
             self.tell_broken_input();
             return true;
         }
-        for id in self.each_sink() {
-            if let Op::Sink(node) = &mut self.flow.nodes[id.0].op {
-                node.sink.ask_flush();
-            }
-        }
+        self.ask_flushes();
         if now.since(since) >= timeout {
             self.unresolved_at_end(read);
             self.tell_broken_input();

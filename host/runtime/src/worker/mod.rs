@@ -91,7 +91,8 @@ pub(crate) struct Trouble {
     pub told: Moment,
 }
 
-/// What bounds one partition, so that one stuck record cannot grow memory.
+/// What bounds one partition, so that one stuck record cannot grow memory: records that are not resolved, and once more as
+/// much for what nodes make of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub records: usize,
@@ -105,7 +106,6 @@ pub(crate) struct Worker {
     pub offsets: Box<dyn OffsetStore>,
     pub commits: CommitSchedule,
     pub partitions: Vec<Partition>,
-    pub bounds: Bounds,
     pub builder: BatchBuilder,
     pub clock: Box<dyn Clock>,
     pub stop: Stop,
@@ -146,7 +146,6 @@ pub(crate) struct Parts {
     pub offsets: Box<dyn OffsetStore>,
     pub commits: CommitSchedule,
     pub partitions: Vec<Partition>,
-    pub bounds: Bounds,
     pub builder: BatchBuilder,
     pub clock: Box<dyn Clock>,
     pub stop: Stop,
@@ -169,7 +168,6 @@ impl Worker {
             offsets: parts.offsets,
             commits: parts.commits,
             partitions: parts.partitions,
-            bounds: parts.bounds,
             builder: parts.builder,
             clock: parts.clock,
             stop: parts.stop,
@@ -296,15 +294,12 @@ impl Worker {
     fn progress_nodes(&mut self, now: Moment) {
         for at in 0..self.busy.len() {
             let id = self.busy[at];
+            let is_due = || self.flow.next_due(id).is_some_and(|due| due <= now);
             match &self.flow.nodes[id.0].op {
-                Op::Plugin(node) if node.next_due().is_some_and(|due| due <= now) => {
-                    self.flow.progress_plugin(id)
-                }
+                Op::Plugin(_) if is_due() => self.flow.progress_plugin(id),
                 // Answers come unasked.
                 Op::Waiting(node) if !node.is_empty() => self.flow.progress_waiting(id),
-                Op::Sink(node) if node.next_due().is_some_and(|due| due <= now) => {
-                    self.flow.progress_sink(id)
-                }
+                Op::Sink(_) if is_due() => self.flow.progress_sink(id),
                 _ => {}
             }
         }
@@ -318,13 +313,7 @@ impl Worker {
     }
 
     fn node_due(&self) -> Option<Moment> {
-        let due = self.busy.iter().filter_map(|id| match &self.flow.nodes[id.0].op {
-            Op::Plugin(node) => node.next_due(),
-            Op::Waiting(node) => node.next_due(),
-            Op::Sink(node) => node.next_due(),
-            _ => None,
-        });
-        due.min()
+        self.busy.iter().filter_map(|id| self.flow.next_due(*id)).min()
     }
 
     fn sleep(&self, now: Moment, commit_due: Option<Moment>) -> Next {

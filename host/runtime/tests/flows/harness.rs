@@ -47,6 +47,8 @@ impl Components for Files {
         let mut roles = std::collections::BTreeSet::new();
         for (has, role) in [
             (facts.roles.is_step(), Role::Step),
+            (facts.roles.is_expander(), Role::Expand),
+            (facts.roles.typed_expand, Role::TypedExpander),
             (facts.roles.is_predicate(), Role::Predicate),
             (facts.roles.sink, Role::Sink),
         ] {

@@ -8,6 +8,7 @@ use crate::logs;
 
 const SINK: &str = "plugins:
   quiet: { component: '{guests}/untracked-sink.wasm' }
+  x: { component: '{guests}/probe-roles.wasm' }
 ";
 
 #[test]
@@ -22,13 +23,15 @@ fn a_sink_without_a_commit_tracker_is_refused_in_every_place_in_one_report() {
           process: [ {{ into_sink: quiet }} ]
         - if: payload == 2
           process: [ {{ broadcast: [ [ {{ into_topic: out }} ], [ {{ into_sink: quiet }} ] ] }} ]
+        - if: payload == 3
+          process: [ {{ expand_routes: {{ plugin: x, routes: {{ a: [ {{ into_sink: quiet }} ] }}, default: [ {{ into_sink: quiet }} ] }} }} ]
       default:
         - fork: {{ by: payload, branches: {{ a: [ {{ into_sink: quiet }} ] }}, default: [ {{ into_sink: quiet }} ] }}
 errors: {{ wire: [ {{ into_sink: quiet }} ] }}
 "
     );
     let alone = format!("{SINK}process: [ {{ into_sink: quiet }} ]\n");
-    for (rest, places) in [(everywhere, 6), (alone, 1)] {
+    for (rest, places) in [(everywhere, 8), (alone, 1)] {
         let broker = broker(&["out"]);
         produce(&broker, &["1"]);
         let errors = refused(&flow("", &rest), &broker);

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::Batch;
+use super::{Batch, Types};
 use crate::column::{BytesBuilder, BytesColumn, Column};
 use crate::headers::{HeaderBuilder, HeaderColumn};
 use crate::source::SourceColumn;
@@ -26,6 +26,7 @@ impl Batch {
             source: gather.shared(|part| Some(&part.source)).unwrap_or_else(|| gather.sources()),
             name: gather.names(),
             former_key: gather.former_keys(),
+            types: gather.types(),
         }
     }
 }
@@ -101,6 +102,23 @@ impl<'a> Gather<'a> {
         let columns: Vec<&SourceColumn> = self.parts.iter().map(|part| part.source.data()).collect();
         let at = |(part, row): &Place| (*part as usize, self.parts[*part as usize].source.at(*row));
         Column::new(SourceColumn::gathered(&columns, self.rows.iter().map(at)))
+    }
+
+    fn types(&self) -> Option<Types> {
+        if self.parts.iter().all(|part| part.types.is_none()) {
+            return None;
+        }
+        let mut names: Vec<Arc<str>> = Vec::new();
+        let number = |(part, row): (&'a Batch, u32)| {
+            let Some(name) = part.type_of(row) else { return Types::NONE };
+            let known = names.iter().position(|known| known == name);
+            known.unwrap_or_else(|| {
+                names.push(name.clone());
+                names.len() - 1
+            }) as u32
+        };
+        let of = Column::new(self.each().map(number).collect());
+        Some(Types { names: names.into(), of })
     }
 
     /// Keys as they came to the node that replaced them; of a part whose keys were not replaced, its keys.

@@ -60,8 +60,10 @@ impl<'v> Evaluator<'v, '_> {
             MsgField::Offset => Value::int(source.offset.0),
             MsgField::TimestampMs => source.timestamp_ms.map_or(Value::Null, Value::int),
             MsgField::Row => Value::Text(Text::Ref(source.row)),
-            // Only rows of a typed expander have a type.
-            MsgField::Type => Value::Null,
+            MsgField::Type => {
+                let name = self.batch.type_of(self.row);
+                name.map_or(Value::Null, |name| Value::Text(Text::Ref(name)))
+            }
             MsgField::Headers => {
                 let mut entries: Vec<(Key<'v>, Value<'v>)> = Vec::new();
                 for (name, value) in self.batch.headers(self.row) {

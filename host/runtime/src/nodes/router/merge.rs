@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use loom_delivery::Token;
-use loom_types::{Batch, PartitionId, Place, RecordOffset};
+use loom_types::{Batch, PartitionId, Place, RecordOffset, compare_rows};
 
 use crate::rows::RowSet;
 
@@ -14,17 +14,7 @@ const BATCH_BYTES: usize = 16 << 20;
 /// Compares rows of one partition: by record, and rows of one record by their names.
 pub(super) fn compare(one: (&Batch, u32), other: (&Batch, u32)) -> Ordering {
     let offset = |(batch, id): (&Batch, u32)| batch.source(id).offset;
-    offset(one).cmp(&offset(other)).then_with(|| by_name(one.0.name(one.1), other.0.name(other.1)))
-}
-
-/// `2.10` comes after `2.9`, and after `2`.
-fn by_name(one: &str, other: &str) -> Ordering {
-    // Numbers are written without zeros before them, so that the longer one is the greater.
-    numbers(one).cmp(numbers(other))
-}
-
-fn numbers(name: &str) -> impl Iterator<Item = (usize, &str)> {
-    name.split('.').map(|number| (number.len(), number))
+    offset(one).cmp(&offset(other)).then_with(|| compare_rows(one.0.name(one.1), other.0.name(other.1)))
 }
 
 /// A row of one of the sets.
@@ -64,7 +54,7 @@ fn merge_alike(mut sets: Vec<RowSet>, merged: &mut Vec<RowSet>) {
     // The sets are in order mostly, and runs are cheap to sort.
     slots.sort_by(|one, other| {
         let key = |slot: &Slot| (slot.partition, slot.offset);
-        key(one).cmp(&key(other)).then_with(|| by_name(name(one), name(other)))
+        key(one).cmp(&key(other)).then_with(|| compare_rows(name(one), name(other)))
     });
     let mut parts: Vec<Arc<Batch>> = Vec::new();
     let part_of: Vec<u32> = sets
@@ -109,22 +99,5 @@ fn gather(
         let (later, behind) = (places.split_off(rest), tokens.split_off(rest));
         each(Batch::gather(&parts, &places), tokens);
         (places, tokens) = (later, behind);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::cmp::Ordering;
-
-    use super::by_name;
-
-    #[test]
-    fn names_are_compared_as_the_numbers_that_they_are() {
-        let names = ["", "0", "2", "2.0", "2.9", "2.10", "3", "10", "10.1.2"];
-        for pair in names.windows(2) {
-            assert_eq!(by_name(pair[0], pair[1]), Ordering::Less, "{pair:?}");
-            assert_eq!(by_name(pair[1], pair[0]), Ordering::Greater, "{pair:?}");
-            assert_eq!(by_name(pair[0], pair[0]), Ordering::Equal);
-        }
     }
 }

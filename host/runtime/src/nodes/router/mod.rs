@@ -190,12 +190,7 @@ impl Flow {
 
     /// When something is called that rows wait for at a router, whatever they wait for there.
     pub(crate) fn due_inside(&self, join: &JoinNode) -> Option<Moment> {
-        let due = self.nodes[join.inside.clone()].iter().filter_map(|node| match &node.op {
-            Op::Plugin(node) => node.next_due(),
-            Op::Waiting(node) => node.next_due(),
-            _ => None,
-        });
-        due.min()
+        join.inside.clone().filter_map(|id| self.next_due(NodeId(id))).min()
     }
 }
 

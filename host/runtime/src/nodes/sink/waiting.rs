@@ -1,7 +1,9 @@
 //! Rows that wait at a sink: to be written again, for time that it asked for, and what becomes of them at a stop.
 
+use std::cmp::Ordering;
+
 use loom_delivery::Backoff;
-use loom_types::{Moment, RecordOffset};
+use loom_types::{Moment, compare_rows};
 
 use super::{Open, Sink, SinkEvent};
 use crate::late::retries_used_up;
@@ -100,8 +102,7 @@ impl Sink {
                 );
             }
             let rows = &mut self.lanes.open(partition, due, backoff).rows;
-            let own = offset(&open.row);
-            let place = rows.partition_point(|row| offset(row) <= own);
+            let place = rows.partition_point(|row| in_order(row, &open.row).is_le());
             rows.insert(place, open.row.after(reason));
         }
     }
@@ -118,6 +119,8 @@ impl Sink {
     }
 }
 
-fn offset(row: &Row) -> RecordOffset {
-    row.batch.source(row.id).offset
+/// The order of two rows of one partition: that of their records, and among rows of one record that in which they were made.
+fn in_order(one: &Row, other: &Row) -> Ordering {
+    let (one, other) = (one.batch.source(one.id), other.batch.source(other.id));
+    one.offset.cmp(&other.offset).then_with(|| compare_rows(one.row, other.row))
 }

@@ -9,6 +9,8 @@ use loom_kafka::Waker;
 use loom_plugin::Cause;
 use loom_types::{Batch, Changes};
 
+use crate::nodes::plugins::TypeNames;
+
 /// One call's answer.
 #[derive(Debug)]
 pub(crate) struct Answered {
@@ -24,6 +26,8 @@ pub(crate) enum RowAnswer {
     Changed(Box<Changes>),
     /// A predicate's.
     Is(bool),
+    /// An expander's: every row of the batch was made of the row.
+    Made(Arc<Batch>),
 }
 
 /// Why there is no answer.
@@ -37,6 +41,10 @@ pub(crate) struct Fault {
 
 /// See the module's description. Calls are named by whoever starts them; names are not used twice.
 pub(crate) trait WaitingCalls: Send {
+    fn types(&self) -> TypeNames {
+        Arc::default()
+    }
+
     /// Rings this whenever an answer came.
     fn ring(&mut self, bell: Waker);
 

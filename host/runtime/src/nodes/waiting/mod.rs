@@ -17,15 +17,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loom_delivery::{Mutation, mutated};
+use loom_delivery::{Accounts, Mutation, mutated};
 use loom_plugin::{Breaker, Cause, Permit, RowFailure};
 use loom_types::{Moment, PartitionId};
 
 use super::call::{log_retry, record};
+use super::exits::{self, Exits};
+use super::growth::{self, Room};
 use super::plugins::Label;
-use super::{Flow, NodeId, Op, Target};
+use super::{Flow, NodeId, Op, Shared};
 use crate::late::{Judged, Leaving, Stand, Window, judge};
-use crate::rows::{FailedRow, Row, RowSet};
+use crate::rows::{Row, RowSet};
 
 pub(crate) use calls::{Answered, Fault, RowAnswer, WaitingCalls};
 
@@ -34,10 +36,9 @@ pub(crate) struct Waiting {
     pub plugin: Label,
     /// Names the node in log lines.
     pub span: tracing::Span,
-    /// Where rows go that got through, or that the predicate says yes to.
-    pub yes: Target,
-    /// Where rows go that the predicate says no to.
-    pub no: Target,
+    pub exits: Arc<Exits>,
+    /// Whether rows are made of rows here, so that what is made is bounded.
+    pub grows: bool,
     pub breaker: Breaker,
     pub calls: Box<dyn WaitingCalls>,
     /// Calls at a time, at least one.
@@ -78,6 +79,16 @@ impl WaitingNode {
     /// The plugin's name and digest.
     pub(crate) fn name(&self) -> (&str, &str) {
         (&self.parts.plugin.name, &self.parts.plugin.digest)
+    }
+
+    /// The ways out.
+    pub(crate) fn exits(&self) -> &Arc<Exits> {
+        &self.parts.exits
+    }
+
+    /// Whether rows are made of rows here.
+    pub(crate) fn grows(&self) -> bool {
+        self.parts.grows
     }
 
     /// Tells a bad plugin from bad records.
@@ -136,18 +147,23 @@ impl WaitingNode {
     }
 
     /// When there is something to call that there is a call for; what waits for an answer is rung for.
-    pub(crate) fn next_due(&self) -> Option<Moment> {
+    pub(crate) fn next_due(&self, room: Room<'_>) -> Option<Moment> {
         let probing = self.parts.breaker.is_open() && !self.flights.is_empty();
         if probing || self.is_full() {
             return None;
         }
         let most = self.parts.concurrency;
-        let due =
-            self.windows.values().filter_map(|window| window.next_call(most)).map(|(_, due)| due).min()?;
+        let open = self.windows.iter().filter(|(partition, window)| self.lets(**partition, window, room));
+        let due = open.filter_map(|(_, window)| window.next_call(most)).map(|(_, due)| due).min()?;
         match self.parts.breaker.permit(due) {
             Permit::Wait { until } => Some(until),
             Permit::Probe | Permit::Rows { .. } => Some(due),
         }
+    }
+
+    /// Whether the bound of what is made does not hold a window's rows.
+    fn lets(&self, partition: PartitionId, window: &Window, room: Room<'_>) -> bool {
+        !self.parts.grows || room.lets(partition, window)
     }
 
     /// At a stop: gives up what is tried again, and what waits behind it to keep its order. The rest goes on.
@@ -190,7 +206,7 @@ impl WaitingNode {
     }
 
     /// Starts as many calls as there may be now.
-    fn start_calls(&mut self, now: Moment) {
+    fn start_calls(&mut self, now: Moment, room: Room<'_>) {
         while !self.is_full() {
             match self.parts.breaker.permit(now) {
                 Permit::Wait { .. } => return,
@@ -198,7 +214,7 @@ impl WaitingNode {
                 Permit::Probe if !self.flights.is_empty() => return,
                 Permit::Probe | Permit::Rows { .. } => {}
             }
-            let Some((partition, number)) = self.pick(now) else { return };
+            let Some((partition, number)) = self.pick(now, room) else { return };
             let Some(window) = self.windows.get_mut(&partition) else { return };
             let call = self.next;
             self.next += 1;
@@ -210,34 +226,37 @@ impl WaitingNode {
     }
 
     /// The row that is to be called next: the partitions take turns.
-    fn pick(&self, now: Moment) -> Option<(PartitionId, u64)> {
+    fn pick(&self, now: Moment, room: Room<'_>) -> Option<(PartitionId, u64)> {
         let most = self.parts.concurrency;
         let after = (std::ops::Bound::Excluded(self.last), std::ops::Bound::Unbounded);
         let turn = self.windows.range(after).chain(self.windows.range(..=self.last));
         turn.filter_map(|(partition, window)| {
             let next = || window.next_call(most).filter(|(_, due)| *due <= now).map(|(number, _)| number);
-            Some((*partition, window.due_again(now).or_else(next)?))
+            let number = window.due_again(now).or_else(next)?;
+            self.lets(*partition, window, room).then_some((*partition, number))
         })
         .next()
     }
 
     /// Takes an answer: where its row goes, or when it is tried again.
-    fn settle(&mut self, answer: Answered, now: Moment, random: f64) -> Settled {
+    fn settle(&mut self, answer: Answered, now: Moment, random: f64, accounts: &mut Accounts) -> Settled {
         let Some((partition, number)) = self.flights.remove(&answer.call) else { return Settled::Nothing };
         let Some(window) = self.windows.get_mut(&partition) else { return Settled::Nothing };
         let Some(row) = window.answered(number) else { return Settled::Nothing };
         let parts = &mut self.parts;
         let (leaving, counted) = match answer.verdict {
-            Ok(RowAnswer::Is(yes)) => {
-                let to = if yes { parts.yes } else { parts.no };
-                (Leaving::Passed { row, to }, None)
-            }
+            Ok(RowAnswer::Is(yes)) => (exits::is(row, yes, &parts.exits), None),
             Ok(RowAnswer::Changed(changes)) if changes.is_empty() => {
-                (Leaving::Passed { row, to: parts.yes }, None)
+                (exits::is(row, true, &parts.exits), None)
             }
             Ok(RowAnswer::Changed(changes)) => {
                 let batch = Arc::new(row.batch.select(&[row.id]).with(*changes));
-                (Leaving::Passed { row: Row { batch, id: 0, ..row }, to: parts.yes }, None)
+                (exits::changed(row, batch, 0, &parts.exits), None)
+            }
+            Ok(RowAnswer::Made(batch)) => {
+                let rows = 0..batch.len() as u32;
+                growth::count_row(accounts, &row.token, row.bytes(), &batch, rows.clone());
+                (Leaving::Became { row, batch, rows }, None)
             }
             Err(Fault { cause, reason, waited }) => {
                 let late = cause == Cause::Timeout && waited && parts.network;
@@ -261,20 +280,15 @@ impl WaitingNode {
         Settled::Leaves
     }
 
-    /// Takes the answers that came, and makes the calls that are due, where more may be made. The rows that leave, and
-    /// how many are to be tried again.
-    fn progress(&mut self, now: Moment, random: f64, more: bool) -> (Vec<Leaving>, u64) {
+    /// Takes the answers that came. The rows that leave, and how many are to be tried again.
+    fn take_answers(&mut self, now: Moment, random: f64, accounts: &mut Accounts) -> (Vec<Leaving>, u64) {
         let mut answers = Vec::new();
         self.parts.calls.answers(&mut answers);
         let mut retried = 0;
         for answer in answers {
-            retried += u64::from(self.settle(answer, now, random) == Settled::Retried);
+            retried += u64::from(self.settle(answer, now, random, accounts) == Settled::Retried);
         }
-        let leaving = self.leave();
-        if more {
-            self.start_calls(now);
-        }
-        (leaving, retried)
+        (self.leave(), retried)
     }
 
     /// Takes out the rows that leave now.
@@ -304,49 +318,35 @@ fn record_one(parts: &mut Waiting, cause: Option<Cause>, now: Moment) {
 }
 
 impl Flow {
-    fn waiting_node(&mut self, id: NodeId) -> &mut WaitingNode {
-        match &mut self.nodes[id.0].op {
-            Op::Waiting(node) => node,
-            _ => unreachable!("only waiting nodes are asked"),
-        }
-    }
-
     /// Rows come to a waiting node.
     pub(super) fn waiting_arrive(&mut self, id: NodeId, rows: RowSet) {
         let now = self.shared.now;
-        let node = self.waiting_node(id);
+        let node = node_of(&mut self.nodes[id.0].op);
         node.arrive(rows, now);
         let span = node.parts.span.clone();
-        span.in_scope(|| node.start_calls(now));
+        span.in_scope(|| node.start_calls(now, self.shared.room()));
     }
 
-    /// Takes the answers that came to a waiting node, sends rows on, and makes the calls that are due.
+    /// Takes the answers that came to a waiting node, makes the calls that are due, and sends rows on.
     pub(crate) fn progress_waiting(&mut self, id: NodeId) {
-        let (now, random) = (self.shared.now, self.shared.random);
+        let Shared { now, random, .. } = self.shared;
         let interrupted = self.shared.interrupt.is_set();
-        let node = self.waiting_node(id);
+        let node = node_of(&mut self.nodes[id.0].op);
         let in_node = node.parts.span.clone().entered();
-        let (leaving, retried) = node.progress(now, random, !interrupted);
+        let (leaving, retried) = node.take_answers(now, random, &mut self.shared.accounts);
+        if !interrupted {
+            node.start_calls(now, self.shared.room());
+        }
         drop(in_node);
         self.count_retries(id, retried);
+        self.nodes[id.0].made += leaving.iter().map(Leaving::made).sum::<u64>();
         self.send_on(id, leaving);
     }
+}
 
-    /// Rows leave: neighbours that go the same way go together.
-    pub(super) fn send_on(&mut self, id: NodeId, leaving: Vec<Leaving>) {
-        let (mut failed, mut passed): (Vec<FailedRow>, Vec<(Row, Target)>) = (Vec::new(), Vec::new());
-        for leaving in leaving {
-            match leaving {
-                Leaving::Failed(row) => failed.push(row),
-                Leaving::Passed { row, to } => passed.push((row, to)),
-            }
-        }
-        self.failed(id, failed);
-        let mut passed = passed.into_iter().peekable();
-        while let Some((row, to)) = passed.next() {
-            let mut same = vec![row];
-            same.extend(std::iter::from_fn(|| passed.next_if(|(_, other)| *other == to)).map(|(row, _)| row));
-            self.run_rows(to, id, same);
-        }
+fn node_of(op: &mut Op) -> &mut WaitingNode {
+    match op {
+        Op::Waiting(node) => node,
+        _ => unreachable!("only waiting nodes are asked"),
     }
 }

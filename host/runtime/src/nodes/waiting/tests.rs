@@ -14,8 +14,11 @@ use loom_types::{
 use super::{Answered, Fault, RowAnswer, Waiting, WaitingCalls, WaitingNode};
 use crate::late::Leaving;
 use crate::nodes::Target;
+use crate::nodes::exits::Exits;
+use crate::nodes::growth::Room;
 use crate::nodes::plugins::Label;
-use crate::rows::RowSet;
+use crate::rows::{Row, RowSet};
+use crate::worker::Bounds;
 
 /// What a call does: how long it takes, and what it answers.
 type Says = (u64, Result<RowAnswer, Fault>);
@@ -74,6 +77,11 @@ struct Bench {
     next: Vec<i64>,
     /// Partition, offset and outcome of the rows that left.
     left: Vec<(u32, i64, &'static str)>,
+    /// Rows that left and are not written, where they are kept.
+    kept: Vec<Row>,
+    keeps: bool,
+    /// What may be made of a partition's records.
+    bounds: Bounds,
     retried: u64,
 }
 
@@ -98,8 +106,11 @@ impl Bench {
         let node = WaitingNode::new(Waiting {
             plugin: Label { name: "p".into(), digest: "00".into() },
             span: tracing::Span::none(),
-            yes: Target::End(Ending::Drained),
-            no: Target::End(Ending::Filtered),
+            exits: Arc::new(Exits::Either {
+                yes: Target::End(Ending::Drained),
+                no: Target::End(Ending::Filtered),
+            }),
+            grows: false,
             breaker: Breaker::new(true),
             calls: Box::new(Scripted(world.clone())),
             concurrency,
@@ -110,7 +121,18 @@ impl Bench {
         });
         let mut accounts = Accounts::tracked();
         let partitions: Vec<_> = (0..3).map(|_| accounts.add_partition(CommitOffset(0), None)).collect();
-        Bench { node, world, accounts, partitions, next: vec![0; 3], left: Vec::new(), retried: 0 }
+        Bench {
+            node,
+            world,
+            accounts,
+            partitions,
+            next: vec![0; 3],
+            left: Vec::new(),
+            kept: Vec::new(),
+            keeps: false,
+            bounds: Bounds { records: 4, bytes: 1 << 20 },
+            retried: 0,
+        }
     }
 
     fn now(&self) -> Moment {
@@ -137,22 +159,42 @@ impl Bench {
         }
         let now = self.now();
         self.node.arrive(RowSet::all(builder.finish(), tokens, None), now);
-        self.node.start_calls(now);
+        self.start_calls(now);
+    }
+
+    fn room(&self) -> Room<'_> {
+        Room { accounts: &self.accounts, bounds: self.bounds }
+    }
+
+    fn start_calls(&mut self, now: Moment) {
+        self.node.start_calls(now, Room { accounts: &self.accounts, bounds: self.bounds });
     }
 
     fn step(&mut self) {
-        let (leaving, retried) = self.node.progress(self.now(), 0.5, true);
+        let now = self.now();
+        let (leaving, retried) = self.node.take_answers(now, 0.5, &mut self.accounts);
+        self.start_calls(now);
         self.retried += retried;
         for leaving in leaving {
             let outcome = match &leaving {
                 Leaving::Passed { to: Target::End(Ending::Filtered), .. } => "no",
                 Leaving::Passed { .. } => "passed",
+                Leaving::Became { .. } => "became",
                 Leaving::Failed(failed) => failed.kind.name(),
             };
             let row = leaving.into_row();
             self.left.push((row.partition().0, row.batch.source(row.id).offset.0, outcome));
-            self.accounts.redeem(row.token, Ending::Drained);
+            self.kept.push(row);
+            if !self.keeps {
+                self.resolve(0);
+            }
         }
+    }
+
+    /// A row that left is written.
+    fn resolve(&mut self, kept: usize) {
+        let row = self.kept.remove(kept);
+        self.accounts.redeem(row.token, Ending::Drained);
     }
 
     /// Lets time pass until nothing is left, or so long.
@@ -161,7 +203,7 @@ impl Bench {
         loop {
             self.step();
             let answer = self.world.lock().unwrap().open.values().map(|(at, _)| *at).min();
-            let due = self.node.next_due().map(|due| due.since(Moment::START).as_millis() as u64);
+            let due = self.node.next_due(self.room()).map(|due| due.since(Moment::START).as_millis() as u64);
             let mut world = self.world.lock().unwrap();
             let next = [answer, due].into_iter().flatten().min();
             match next {
@@ -297,6 +339,39 @@ fn at_a_stop_what_is_tried_again_is_given_up_and_the_rest_goes_on() {
     assert_eq!(bench.offsets(1), [0, 1, 2]);
     assert!(bench.node.is_empty());
     assert_eq!(bench.accounts.tracker(bench.partitions[0]).watermark(), CommitOffset(0));
+}
+
+#[test]
+fn no_more_is_made_than_there_is_room_for_and_the_oldest_always_gets_through() {
+    // Each record becomes two rows; there is room for four more than the records themselves.
+    let mut bench = Bench::new(1, true, false, |_, offset, _, _| {
+        let letters = BatchBuilder::new(Arc::from(vec![Arc::from("in")]));
+        let made = (0..2).fold(letters, |mut batch, _| {
+            let (partition, offset) = (0, RecordOffset(offset));
+            let (key, payload, timestamp_ms) = (None, Some(&b"xy"[..]), None);
+            batch.push(RecordRef { topic: 0, partition, offset, timestamp_ms, key, payload, row: "0" });
+            batch
+        });
+        (1, Ok(RowAnswer::Made(Arc::new({ made }.finish()))))
+    });
+    bench.node.parts.grows = true;
+    bench.keeps = true;
+    bench.arrive(&[0; 10]);
+    bench.run(100);
+    let made = bench.accounts.tracker(bench.partitions[0]).made();
+    assert_eq!((bench.offsets(0), made.rows, made.bytes), (vec![0, 1, 2, 3], 4, 4 * 3));
+    assert_eq!(bench.node.next_due(bench.room()), None, "nothing is due until there is room");
+    // The third is resolved, and the fifth becomes two; then nothing more, the oldest still being there.
+    bench.resolve(2);
+    bench.run(100);
+    assert_eq!(bench.offsets(0), [0, 1, 2, 3, 4]);
+    // Those before the sixth are resolved: what was made of it may be as much as it likes.
+    bench.bounds.records = 0;
+    (0..4).for_each(|_| bench.resolve(0));
+    bench.run(100);
+    assert_eq!(bench.offsets(0), [0, 1, 2, 3, 4, 5]);
+    bench.kept.drain(..).for_each(|row| row.token.give_up());
+    bench.node.abandon();
 }
 
 #[test]
