@@ -25,6 +25,8 @@ pub enum Cause {
     Timeout,
     /// The plugin's answer breaks the contract: a wrong number of rows, invalid columns.
     Protocol,
+    /// The host stops, and ended the call: nothing is said of the rows.
+    Stopped,
 }
 
 impl Cause {

@@ -7,6 +7,7 @@
 //! - A trapped instance is never used again; the next call makes a new one. So does a call on an instance that has
 //!   come to hold too much.
 //! - A row that fails alone because the instance was worn out by calls before it is tried once on a fresh one.
+//! - Once the run is interrupted no further call is made, and the one under way is ended: its rows stay unanswered.
 //! - When a fresh instance cannot be started, every row left in this run of calls has that failure, and the next run
 //!   tries again.
 
@@ -60,7 +61,7 @@ impl<R: Role> Slot<R> {
     }
 
     fn start(&self) -> Result<(Instance, R), StartError> {
-        let mut instance = Instance::start(&self.plugin, &self.node)?;
+        let mut instance = Instance::start(&self.plugin, &self.node, self.interrupt.as_ref())?;
         let _in_flight = self.plugin.loaded().beat.enter();
         let role = R::open(&self.plugin, &mut instance)?;
         instance.started();
@@ -87,7 +88,7 @@ impl<R: Role> Slot<R> {
     }
 
     /// Calls the guest on all rows, or until so many rows in a row ended in a trap or time-out, or until it is
-    /// interrupted, after one call at least. How many rows have an answer.
+    /// interrupted, which a first call that is quick comes before. How many rows have an answer.
     fn run(
         &mut self,
         batch: &Batch,
@@ -96,6 +97,9 @@ impl<R: Role> Slot<R> {
         collector: &mut R::Collector<'_>,
     ) -> usize {
         let _in_flight = self.plugin.loaded().beat.enter();
+        if let Some((instance, _)) = &mut self.live {
+            instance.cut_by(self.interrupt.as_ref());
+        }
         let mut run = Run { unstartable: None, streak: 0, allowance };
         let mut done = 0;
         while done < rows.len() {
@@ -113,6 +117,7 @@ impl<R: Role> Slot<R> {
                     run.streak = 0;
                     done += count;
                 }
+                Err(fault) if fault.cause == Cause::Stopped => return done,
                 Err(fault) if count == 1 || (self.fails_batches && fault.cause.is_trap()) => {
                     done += count;
                     let mut used_up = false;
@@ -128,10 +133,14 @@ impl<R: Role> Slot<R> {
                         if done > 0 && self.is_interrupted() {
                             return done;
                         }
-                        done += 1;
                         match self.attempt(&mut run, batch, std::slice::from_ref(row), collector) {
-                            Ok(()) => run.streak = 0,
+                            Ok(()) => {
+                                run.streak = 0;
+                                done += 1;
+                            }
+                            Err(fault) if fault.cause == Cause::Stopped => return done,
                             Err(fault) => {
+                                done += 1;
                                 if run.book(fault, collector) {
                                     return done;
                                 }
@@ -224,6 +233,7 @@ pub(crate) fn same_types(plugin: &Plugin, first: &[Arc<str>], fresh: &[Arc<str>]
 pub(crate) fn not_restarted(error: &StartError) -> Fault {
     let cause = match error {
         StartError::Timeout { .. } => Cause::Timeout,
+        StartError::Stopped { .. } => Cause::Stopped,
         _ => Cause::Trap,
     };
     Fault {

@@ -9,12 +9,12 @@ use wasmtime_wasi::I32Exit;
 use crate::answers::Cause;
 use crate::engine::STACK_BYTES;
 use crate::limits::{Limits, MemoryGauge};
-use crate::waits::WaitedTooLong;
+use crate::waits::{Stopped, WaitedTooLong};
 
 /// A call without an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// [`Cause::Trap`], [`Cause::Timeout`] or [`Cause::Protocol`].
+    /// [`Cause::Trap`], [`Cause::Timeout`], [`Cause::Protocol`] or [`Cause::Stopped`].
     pub(crate) cause: Cause,
     /// What happened.
     pub(crate) reason: String,
@@ -50,6 +50,9 @@ pub(crate) fn read(
             worn: false,
             waited,
         };
+    }
+    if error.is::<Stopped>() {
+        return Fault { cause: Cause::Stopped, reason: Stopped.to_string(), worn: false, waited: false };
     }
     let told = tell(error, trap, limits);
     let trapped = |reason, worn| Fault { cause: Cause::Trap, reason, worn, waited: false };

@@ -9,11 +9,12 @@ use wasmtime::{Store, UpdateDeadline};
 use crate::answers::Cause;
 use crate::fault::{self, Fault};
 use crate::limits::{HANDLES, Limits};
-use crate::node::NodeContext;
+use crate::node::{Interrupt, NodeContext};
+use crate::patience::within;
 use crate::plugin::{Plugin, StartError};
 use crate::state::HostState;
 use crate::ticker::{CallClock, ticks_of};
-use crate::waits::within;
+use crate::waits::Stopped;
 
 /// Calls after which an instance's memory is what it needs at rest.
 const SETTLED: u64 = 1000;
@@ -50,23 +51,36 @@ pub(crate) struct Instance {
     settled: u64,
     /// Handles of the host, at the last count.
     handles: usize,
-    /// It runs beside the worker: guest code yields at every tick.
-    beside: bool,
 }
 
 impl Instance {
-    /// Instantiates the plugin and configures it, before anything else of it is called.
-    pub(crate) fn start(plugin: &Plugin, node: &NodeContext) -> Result<Instance, StartError> {
+    /// Instantiates the plugin and configures it, before anything else of it is called. `interrupt` ends its calls before
+    /// their time, and so its start.
+    pub(crate) fn start(
+        plugin: &Plugin,
+        node: &NodeContext,
+        interrupt: Option<&Interrupt>,
+    ) -> Result<Instance, StartError> {
         let loaded = plugin.loaded();
         let name = || loaded.name.to_string();
         let mut store = store(plugin, node, false)?;
-        store.epoch_deadline_trap();
+        store.data_mut().clock.cut_by(interrupt.cloned());
+        store.epoch_deadline_callback(|store| {
+            let clock = &store.data().clock;
+            if clock.left().is_zero() {
+                Ok(UpdateDeadline::Interrupt)
+            } else if clock.is_cut() {
+                Err(Stopped.into())
+            } else {
+                Ok(UpdateDeadline::Continue(1))
+            }
+        });
 
         let _in_flight = loaded.beat.enter();
         let time = CallTime::new(loaded.limits.lifecycle);
         begin(&mut store, time);
         let made = loaded.pre.instantiate(&mut store);
-        let mut instance = Instance::made(plugin, store, made, time, false)?;
+        let mut instance = Instance::made(plugin, store, made, time)?;
         if let Some(setup) = &loaded.exports.setup {
             let setup = instance.find(plugin, "setup", |store, guest| setup.load(store, guest))?;
             let answer = instance
@@ -83,15 +97,11 @@ impl Instance {
         pre: &InstancePre<HostState>,
     ) -> Result<Instance, StartError> {
         let mut store = store(plugin, node, true)?;
-        store.epoch_deadline_callback(|store| {
-            let over = store.data().clock.left().is_zero();
-            Ok(if over { UpdateDeadline::Interrupt } else { UpdateDeadline::Yield(1) })
-        });
+        store.epoch_deadline_async_yield_and_update(1);
         let time = CallTime::new(plugin.limits().lifecycle);
         let clock = begin(&mut store, time);
-        store.set_epoch_deadline(1);
         let made = within(clock, pre.instantiate_async(&mut store)).await;
-        Instance::made(plugin, store, made, time, true)
+        Instance::made(plugin, store, made, time)
     }
 
     fn made(
@@ -99,7 +109,6 @@ impl Instance {
         mut store: Store<HostState>,
         made: wasmtime::Result<Guest>,
         time: CallTime,
-        beside: bool,
     ) -> Result<Instance, StartError> {
         let limits = plugin.limits().clone();
         let guest = match made {
@@ -109,7 +118,7 @@ impl Instance {
                 return Err(not_started(plugin, "instantiation", time, fault));
             }
         };
-        Ok(Instance { store, guest, limits, usable: true, calls: 0, settled: 0, handles: 0, beside })
+        Ok(Instance { store, guest, limits, usable: true, calls: 0, settled: 0, handles: 0 })
     }
 
     /// Everything that belongs to the start has been called: counting begins with the calls that follow.
@@ -143,6 +152,11 @@ impl Instance {
         self.call(time, work).map_err(|fault| not_started(plugin, during, time, fault))
     }
 
+    /// Ends calls from now on before their time when this is set.
+    pub(crate) fn cut_by(&mut self, interrupt: Option<&Interrupt>) {
+        self.store.data_mut().clock.cut_by(interrupt.cloned());
+    }
+
     /// Calls the guest. After a fault the instance is not usable any more.
     ///
     /// The caller keeps the ticker going, once for a run of calls.
@@ -160,9 +174,6 @@ impl Instance {
     /// [`Instance::end`] told how it ended.
     pub(crate) fn begin(&mut self, time: CallTime) -> (CallClock, &mut Store<HostState>) {
         let clock = begin(&mut self.store, time);
-        if self.beside {
-            self.store.set_epoch_deadline(1);
-        }
         self.calls += 1;
         (clock, &mut self.store)
     }
@@ -233,7 +244,8 @@ fn store(plugin: &Plugin, node: &NodeContext, beside: bool) -> Result<Store<Host
 }
 
 fn begin(store: &mut Store<HostState>, time: CallTime) -> CallClock {
-    store.set_epoch_deadline(time.ticks);
+    // At every tick guest code is asked: on the worker's thread whether it may go on, beside it to let others run.
+    store.set_epoch_deadline(1);
     let state = store.data_mut();
     state.clock.set(time.ticks);
     // A growth that was refused in an earlier call, and lived with, has nothing to do with this one.
@@ -246,6 +258,7 @@ pub(crate) fn not_started(plugin: &Plugin, during: &'static str, time: CallTime,
     let plugin = plugin.name().to_owned();
     match fault.cause {
         Cause::Timeout => StartError::Timeout { plugin, during, limit: time.limit },
+        Cause::Stopped => StartError::Stopped { plugin, during },
         _ => StartError::Trap { plugin, during, reason: fault.reason },
     }
 }

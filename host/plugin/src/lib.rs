@@ -57,6 +57,7 @@ mod log;
 mod lower;
 mod network;
 mod node;
+mod patience;
 mod plain;
 mod plugin;
 mod pool;

@@ -19,8 +19,8 @@ pub struct NodeContext {
     pub timeout: Option<Duration>,
 }
 
-/// Asked between two calls of a guest; once it says yes, a run of calls ends early, and rows that were not tried stay
-/// unanswered. So a stop is not held by a batch of slow rows.
+/// Asked between two calls of a guest, and while one is under way; once it says yes, a run of calls ends early, the call
+/// under way is ended, and rows without an answer stay so. So a stop is not held by slow rows.
 #[derive(Clone)]
 pub struct Interrupt(Arc<dyn Fn() -> bool + Send + Sync>);
 

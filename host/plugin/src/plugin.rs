@@ -222,6 +222,14 @@ pub enum StartError {
         /// The limit.
         limit: Duration,
     },
+    /// The host stops, and does not wait for it.
+    #[error("plugin {plugin} was ended in {during}: the host stops")]
+    Stopped {
+        /// The plugin's name.
+        plugin: String,
+        /// Where, as in [`StartError::Trap`].
+        during: &'static str,
+    },
     /// Calls beside the worker cannot be made at all.
     #[error("plugin {plugin} cannot be called beside its worker: {reason}")]
     Beside {

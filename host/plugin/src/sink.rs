@@ -12,7 +12,7 @@ use crate::delivery::{Tracker, Verdict};
 use crate::facts::BIND_TRACKER;
 use crate::fault::Fault;
 use crate::instance::{CallTime, Instance, role_missing};
-use crate::node::NodeContext;
+use crate::node::{Interrupt, NodeContext};
 use crate::plain::{headers, messages, names};
 use crate::plugin::{Plugin, StartError};
 
@@ -28,10 +28,28 @@ pub struct SinkInstance {
 impl SinkInstance {
     /// Instantiates the plugin, configures it, and gives it the commit tracker if it takes one.
     pub fn new(plugin: &Plugin, context: NodeContext) -> Result<SinkInstance, StartError> {
+        Self::start(plugin, context, None)
+    }
+
+    /// The same; once this is set a call under way is ended with [`Cause::Stopped`](crate::Cause::Stopped), and the
+    /// instance with it.
+    pub fn interrupted_by(
+        plugin: &Plugin,
+        context: NodeContext,
+        interrupt: &Interrupt,
+    ) -> Result<SinkInstance, StartError> {
+        Self::start(plugin, context, Some(interrupt))
+    }
+
+    fn start(
+        plugin: &Plugin,
+        context: NodeContext,
+        interrupt: Option<&Interrupt>,
+    ) -> Result<SinkInstance, StartError> {
         let limits = plugin.limits();
         let write_time = CallTime::new(context.timeout.unwrap_or(limits.timeout));
         let lifecycle = CallTime::new(limits.lifecycle);
-        let mut instance = Instance::start(plugin, &context)?;
+        let mut instance = Instance::start(plugin, &context, interrupt)?;
         let loaded = plugin.loaded();
         let Some(indices) = &loaded.exports.sink else { return Err(role_missing(plugin, "sink")) };
         let _in_flight = loaded.beat.enter();

@@ -12,12 +12,18 @@ use std::time::Duration;
 
 use wasmtime::Engine;
 
+use crate::node::Interrupt;
+
 /// The length of a tick.
 pub(crate) const TICK: Duration = Duration::from_millis(5);
 
 /// Ticks without a call before the thread rests. Calls that follow each other closely then find it awake, and wake
 /// nobody.
 const LINGER: u32 = 20;
+
+/// Ticks that a call has in any case before the host's stop ends it: what is quick, such as closing a sink that has written
+/// everything, comes through also when it is called late.
+const UNCUT: u64 = 20;
 
 /// Owns the ticking thread; it ends with this value.
 #[derive(Debug)]
@@ -130,27 +136,56 @@ pub(crate) fn ticks_of(limit: Duration) -> u64 {
     u64::try_from(ticks).unwrap_or(u64::MAX / 2).min(u64::MAX / 2) + 1
 }
 
+/// How long so many ticks take.
+pub(crate) fn span_of(ticks: u64) -> Duration {
+    TICK.saturating_mul(u32::try_from(ticks).unwrap_or(u32::MAX))
+}
+
 /// How long the call that is running may still run.
 #[derive(Clone, Debug)]
 pub(crate) struct CallClock {
     beat: Arc<Beat>,
+    begun: u64,
     deadline: u64,
+    /// What ends calls before their time: the host stops.
+    cut: Option<Interrupt>,
 }
 
 impl CallClock {
     pub(crate) fn new(beat: Arc<Beat>) -> Self {
-        CallClock { beat, deadline: 0 }
+        CallClock { beat, begun: 0, deadline: 0, cut: None }
+    }
+
+    /// Ends calls from now on when this is set.
+    pub(crate) fn cut_by(&mut self, interrupt: Option<Interrupt>) {
+        self.cut = interrupt;
+    }
+
+    /// Whether calls may end before their time.
+    pub(crate) fn may_be_cut(&self) -> bool {
+        self.cut.is_some()
+    }
+
+    /// Whether the call is to end now, although it has time left.
+    pub(crate) fn is_cut(&self) -> bool {
+        let begun = self.beat.ticks() - self.begun >= UNCUT;
+        begun && self.cut.as_ref().is_some_and(Interrupt::is_set)
+    }
+
+    /// The ticks that it counts.
+    pub(crate) fn beat(&self) -> &Arc<Beat> {
+        &self.beat
     }
 
     /// Starts a call of so many ticks.
     pub(crate) fn set(&mut self, ticks: u64) {
-        self.deadline = self.beat.ticks().saturating_add(ticks);
+        self.begun = self.beat.ticks();
+        self.deadline = self.begun.saturating_add(ticks);
     }
 
     /// What is left of the call, in whole ticks.
     pub(crate) fn left(&self) -> Duration {
-        let ticks = self.deadline.saturating_sub(self.beat.ticks());
-        TICK.saturating_mul(u32::try_from(ticks).unwrap_or(u32::MAX))
+        span_of(self.deadline.saturating_sub(self.beat.ticks()))
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::time::Duration;
 
 use wasmtime::component::{HasData, Linker, Resource, ResourceTable};
 use wasmtime_wasi::p2::bindings::io::poll as async_poll;
@@ -20,6 +21,14 @@ use crate::ticker::CallClock;
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the call's time ran out while it waited")]
 pub(crate) struct WaitedTooLong;
+
+/// The host stops, and ended the call: what it was called for stays undone.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the host stops, and ended the call")]
+pub(crate) struct Stopped;
+
+/// How soon a call that waits in the host is ended once the host stops.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The resources of a store, with the clock of its call.
 pub(crate) struct Waits<'a> {
@@ -41,43 +50,27 @@ pub(crate) fn add_to_linker(linker: &mut Linker<HostState>) -> wasmtime::Result<
 
 /// Waits for the future, as long as the clock allows. A wake-up that comes before its ticks are counted waits on: the
 /// ticks decide, not the wall clock.
-fn bounded<T>(clock: &CallClock, future: impl Future<Output = T>) -> Result<T, WaitedTooLong> {
+fn bounded<T>(clock: &CallClock, future: impl Future<Output = T>) -> wasmtime::Result<T> {
     wasmtime_wasi::runtime::in_tokio(async {
         let mut future = pin!(future);
         loop {
             let left = clock.left();
             if left.is_zero() {
-                return Err(WaitedTooLong);
+                return Err(WaitedTooLong.into());
             }
-            if let Ok(value) = tokio::time::timeout(left, &mut future).await {
+            if clock.is_cut() {
+                return Err(Stopped.into());
+            }
+            let wait = if clock.may_be_cut() { left.min(LOOK_EVERY) } else { left };
+            if let Ok(value) = tokio::time::timeout(wait, &mut future).await {
                 return Ok(value);
             }
         }
     })
 }
 
-/// Waits for a guest's call beside the worker, as long as the clock allows.
-///
-/// Once time is up the call is polled once more: guest code that can run is interrupted then by its own epoch, so that
-/// [`WaitedTooLong`] is only ever said of a call that waits for something in the host.
-pub(crate) async fn within<T>(
-    clock: CallClock,
-    call: impl Future<Output = wasmtime::Result<T>>,
-) -> wasmtime::Result<T> {
-    let mut call = pin!(call);
-    loop {
-        let left = clock.left();
-        if let Ok(result) = tokio::time::timeout(left, &mut call).await {
-            return result;
-        }
-        if left.is_zero() {
-            return Err(WaitedTooLong.into());
-        }
-    }
-}
-
 fn bounded_stream<T>(clock: &CallClock, future: impl Future<Output = StreamResult<T>>) -> StreamResult<T> {
-    bounded(clock, future).unwrap_or_else(|waited| Err(StreamError::Trap(waited.into())))
+    bounded(clock, future).unwrap_or_else(|ended| Err(StreamError::Trap(ended)))
 }
 
 impl poll::Host for Waits<'_> {

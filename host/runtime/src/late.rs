@@ -74,7 +74,10 @@ pub(crate) fn judge(
 fn kind(cause: Cause) -> ErrorKind {
     match cause {
         Cause::Reject => ErrorKind::Business,
-        Cause::Retry | Cause::Fail | Cause::Trap | Cause::Timeout | Cause::Protocol => ErrorKind::Task,
+        // Rows of a call that a stop ended are given up, and come to no kind.
+        Cause::Retry | Cause::Fail | Cause::Trap | Cause::Timeout | Cause::Protocol | Cause::Stopped => {
+            ErrorKind::Task
+        }
     }
 }
 

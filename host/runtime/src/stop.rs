@@ -124,6 +124,15 @@ impl Shared {
     }
 }
 
+/// What a stop ends when it will wait no longer.
+#[derive(Clone)]
+pub(crate) struct Interrupts {
+    /// Calls of plugins.
+    pub calls: Interrupt,
+    /// Calls of sinks, which may take longer: they make durable what is there.
+    pub sinks: Interrupt,
+}
+
 /// Wakes one worker's thread. Ringing only marks and unparks, so it is safe under a client's lock.
 #[derive(Default)]
 pub(crate) struct Bell {

@@ -121,8 +121,9 @@ impl Lease {
                 match live {
                     // It was released, or it is gone.
                     None => self.take(beat, seen),
-                    Some(_) if seen.as_ref() == Some(&before) => {
-                        if left <= 1 {
+                    Some(other) if seen.as_ref() == Some(&before) => {
+                        // Nobody is left who could move it.
+                        if left <= 1 || gone(other) {
                             return self.take(beat, seen);
                         }
                         self.state = State::Watching { seen: before, left: left - 1 };

@@ -65,6 +65,14 @@ fn a_newcomer_that_stays_commits_nothing_before_the_one_that_took_the_entry_firs
 }
 
 #[test]
+fn a_watch_ends_when_the_process_that_is_watched_does() {
+    let mut lease = Lease::new(holder(2));
+    assert_eq!(lease.read(entry(1, 9), alive), Step::Watch);
+    assert_eq!(lease.read(entry(1, 9), |other| other.host == "h1"), Step::Write(10));
+    assert!(lease.is_owner() && !lease.holds_commits());
+}
+
+#[test]
 fn an_owner_that_reads_another_s_entry_stops_and_so_does_a_claimer_whose_watched_owner_wakes() {
     let mut owner = Lease::new(holder(1));
     assert_eq!(owner.read(None, alive), Step::Write(1));

@@ -16,11 +16,11 @@ use crate::bindings::waiting::exports::loom::plugin::{
 use crate::fault::Fault;
 use crate::instance::{CallTime, Instance, not_started, role_missing};
 use crate::lower::Crossing;
+use crate::patience::within;
 use crate::plain::{headers, message, messages, names};
 use crate::plugin::{Plugin, StartError};
 use crate::role::{Collector, Role};
 use crate::state::HostState;
-use crate::waits::within;
 use crate::{batch_expand as batches, choice, expand as expanders, predicate as predicates, step as steps};
 
 /// A role that is called beside the worker.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -364,4 +365,106 @@ fn many_requests_are_under_way_at_a_time_and_one_that_hangs_waited() {
     let mut bench = Bench::new(&quick(granted(port)), 1);
     let fault = bench.ask(&format!("http://localhost:{port}/hang")).unwrap_err();
     assert_eq!((fault.cause, fault.waited), (Cause::Timeout, true));
+}
+
+/// A server whose answers have no end: a byte each time; the port.
+fn drip(every: Duration) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || {
+                // Room for the whole of a small request.
+                let _ = std::io::Read::read(&mut stream, &mut [0; 4096]);
+                let head = b"HTTP/1.1 200 OK\r\ncontent-length: 10000000\r\n\r\n";
+                let mut sent = stream.write_all(head);
+                while sent.is_ok() {
+                    std::thread::sleep(every);
+                    sent = stream.write_all(b"x");
+                }
+            });
+        }
+    });
+    port
+}
+
+/// Has every processor busy while `work` runs, several times over.
+fn under_load<T>(work: impl FnOnce() -> T) -> T {
+    struct Over<'a>(&'a AtomicBool);
+    impl Drop for Over<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let done = AtomicBool::new(false);
+    let threads = 3 * std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let _over = Over(&done);
+        work()
+    })
+}
+
+/// Starts a call for each of these rows at once; how each ended, and whether it waited.
+fn endings(spec: &PluginSpec, rows: &[String]) -> Vec<(Cause, bool)> {
+    let mut bench = Bench::new(spec, rows.len());
+    let batch = Arc::new(payloads(rows));
+    for row in 0..rows.len() as u32 {
+        bench.start(&batch, row);
+    }
+    bench.until(rows.len());
+    bench
+        .answers
+        .into_values()
+        .map(|answer| answer.map_err(|fault| (fault.cause, fault.waited)).unwrap_err())
+        .collect()
+}
+
+#[test]
+fn an_answer_that_trickles_in_is_waited_for_however_often_it_wakes_the_guest() {
+    for every in [2, 10] {
+        let port = drip(Duration::from_millis(every));
+        let urls: Vec<String> = (0..8).map(|n| format!("http://localhost:{port}/{n}")).collect();
+        let waited = [(Cause::Timeout, true); 8];
+        assert_eq!(endings(&quick(granted(port)), &urls), waited, "a byte every {every} ms");
+        let ended = under_load(|| endings(&quick(granted(port)), &urls));
+        assert_eq!(ended, waited, "a byte every {every} ms, under load");
+    }
+}
+
+#[test]
+fn guests_that_compute_are_not_told_to_have_waited_for_each_other() {
+    let rows = vec!["loop".to_owned(); 6];
+    let computed = [(Cause::Timeout, false); 6];
+    let spec = PluginSpec {
+        limits: loom_plugin::Limits { timeout: Duration::from_millis(100), ..loom_plugin::Limits::default() },
+        ..spec("probe-step", Value::Null)
+    };
+    assert_eq!(endings(&spec, &rows), computed);
+    assert_eq!(under_load(|| endings(&spec, &rows)), computed, "under load");
+}
+
+#[test]
+fn a_guest_is_charged_neither_for_what_others_compute_nor_for_a_busy_machine() {
+    // Each computes for far less than its limit, and all of them together for far more.
+    let spec = PluginSpec {
+        limits: loom_plugin::Limits { timeout: Duration::from_millis(200), ..loom_plugin::Limits::default() },
+        ..spec("probe-step", Value::Null)
+    };
+    let mut bench = Bench::new(&spec, 8);
+    let batch = Arc::new(payloads(vec!["loop"; 6].into_iter().chain(vec!["log-flood:20000"; 2])));
+    under_load(|| {
+        for row in 0..8 {
+            bench.start(&batch, row);
+        }
+        bench.until(8);
+    });
+    let quick: Vec<_> = bench.answers.values().skip(6).map(Result::is_ok).collect();
+    assert_eq!(quick, [true; 2], "{:?}", bench.answers);
 }

@@ -1,6 +1,10 @@
 //! Sinks: raw calls, and the verdicts that come of them.
 
-use loom_plugin::{Cause, DirGrant, DirMode, Grants, PluginSpec, SinkInstance, StartError, Verdict};
+use std::time::Duration;
+
+use loom_plugin::{
+    Cause, DirGrant, DirMode, Grants, Interrupt, Limits, PluginSpec, SinkInstance, StartError, Verdict,
+};
 use loom_types::Batch;
 use serde_json::{Value, json};
 
@@ -134,4 +138,19 @@ fn a_sink_without_the_tracker_runs_and_gives_no_verdict() {
 fn a_step_is_no_sink() {
     let error = SinkInstance::new(&load(&spec("nop-step", Value::Null)), node()).unwrap_err();
     assert!(matches!(error, StartError::RoleMissing { role: "sink", .. }), "{error}");
+}
+
+#[test]
+fn a_call_under_way_is_ended_by_the_interrupt_and_one_that_is_quick_is_not() {
+    let limits = Limits { timeout: Duration::from_secs(3600), memory: 2 << 30, ..Limits::default() };
+    let spec = PluginSpec { limits, ..spec("probe-sink", json!({"complete": "write"})) };
+    let stopped = Interrupt::new(|| true);
+    let mut sink = SinkInstance::interrupted_by(&load(&spec), node(), &stopped).unwrap();
+    sink.write(&three(), &[0, 1, 2], &[1, 2, 3]).unwrap();
+    assert_eq!(verdicts(&mut sink), [(1, DONE), (2, DONE), (3, DONE)]);
+    // More than any machine writes in the moment that a call has in any case.
+    let many = payloads(vec!["a"; 300_000]);
+    let rows = crate::common::all(&many);
+    let failure = sink.write(&many, &rows, &rows).unwrap_err();
+    assert_eq!((failure.cause, sink.is_usable()), (Cause::Stopped, false), "{failure}");
 }

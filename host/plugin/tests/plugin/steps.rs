@@ -1,8 +1,10 @@
 //! What steps answer. Whatever one form does, the other does too.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use loom_plugin::{Cause, Interrupt, RowFailure, StepNode};
+use loom_plugin::{Cause, Interrupt, Limits, PluginSpec, RowFailure, StepNode};
 use loom_types::{Batch, BatchBuilder, RecordOffset, RecordRef};
 use serde_json::{Value, json};
 
@@ -238,5 +240,33 @@ fn an_interrupted_run_of_calls_ends_after_the_call_under_way_and_says_how_far_it
         assert_eq!(answers.failures, [], "{name}");
         let rows: Vec<u32> = (answered..600).collect();
         assert_eq!(step.call(&batch, &rows[..1]).answered, 1, "{name}: a run makes one call at least");
+    }
+}
+
+#[test]
+fn a_call_under_way_is_ended_by_the_interrupt_and_its_rows_have_no_answer() {
+    for (name, before) in [("probe-step", 2), ("probe-column-step", 0)] {
+        for command in ["sleep", "loop"] {
+            let stopping = Arc::new(AtomicBool::new(false));
+            let asked = stopping.clone();
+            let interrupt = Interrupt::new(move || asked.load(Ordering::Relaxed));
+            let patient = PluginSpec {
+                limits: Limits { timeout: Duration::from_secs(3600), ..Limits::default() },
+                ..spec(name, Value::Null)
+            };
+            let mut step = StepNode::new(&load(&patient), node()).unwrap().interrupted_by(interrupt);
+            let batch = payloads(["set:a", "upper", command, "upper"]);
+            let answers = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    std::thread::sleep(Duration::from_millis(200));
+                    stopping.store(true, Ordering::Relaxed);
+                });
+                step.call(&batch, &all(&batch))
+            });
+            assert_eq!((answers.answered, &answers.failures[..]), (before, &[][..]), "{name} {command}");
+            // What the call held is gone with its instance, and a later one works.
+            stopping.store(false, Ordering::Relaxed);
+            assert_eq!(step.call(&batch, &[1]).answered, 1, "{name} {command}");
+        }
     }
 }

@@ -61,6 +61,7 @@ impl Assembled {
         });
         let keeper = Keeper::new(keeper::Parts {
             broker: self.broker.clone(),
+            group: self.plan.consumer.group_id.to_string(),
             run: self.options.identity.run,
             lease: self.ownership.lease,
             predecessor: self.ownership.predecessor,

@@ -100,10 +100,10 @@ pub(crate) fn assemble_with(
 ) -> Result<Assembled, Vec<AssemblyError>> {
     let options = Options { workers: options.workers.max(1), ..options };
     let round = stop.round();
-    let interrupt = round.interrupt(crate::worker::call_grace(plan.runtime.shutdown_timeout));
+    let interrupts = crate::worker::interrupts(&round, plan.runtime.shutdown_timeout);
     let mut graphs = Vec::new();
     for worker in 0..options.workers {
-        let graph = lower(&plan, plugins, WorkerIndex(worker as u32), &interrupt);
+        let graph = lower(&plan, plugins, WorkerIndex(worker as u32), &interrupts);
         graphs
             .push(graph.map_err(|refusals| refusals.into_iter().map(plugins::refused).collect::<Vec<_>>())?);
     }
@@ -202,7 +202,7 @@ impl Ground {
             wall_ms: 0,
             random: 0.0,
             calling: self.seat.as_ref().map_or_else(Arc::default, |seat| seat.calling.clone()),
-            interrupt: self.stop.interrupt(crate::worker::call_grace(plan.runtime.shutdown_timeout)),
+            interrupt: crate::worker::interrupts(&self.stop, plan.runtime.shutdown_timeout).calls,
             failures: Vec::new(),
             named: false,
             restart: None,

@@ -10,7 +10,7 @@ use loom_types::TopicPartition;
 use super::topics::Patience;
 use crate::Options;
 use crate::failure::{AssemblyError, Status};
-use crate::keeper::{LeaseKeeper, describe, look};
+use crate::keeper::{LeaseKeeper, describe, look, occupied};
 
 /// How the lease stands at the start.
 pub(super) struct Ownership {
@@ -93,17 +93,8 @@ pub(super) fn no_members(
     if members.is_empty() {
         return Ok(());
     }
-    let names: Vec<String> =
-        members.iter().map(|member| format!("{} at {}", member.client_id, member.host)).collect();
-    Err(AssemblyError {
-        status: Status::Runtime,
-        code: None,
-        message: format!(
-            "group {group} has live members: {}; the flow's group only stores offsets, and Kafka refuses its commits while \
-             others are in it. Stop them, or give the flow a `group_id` of its own",
-            names.join(", ")
-        ),
-    })
+    let message = occupied(group, &members);
+    Err(AssemblyError { status: Status::Runtime, code: None, message })
 }
 
 /// Newer brokers allow idempotence to who may write; so a missing right is told, and decided by the first write.

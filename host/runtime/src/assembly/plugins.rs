@@ -38,6 +38,7 @@ pub(super) fn refused(refusal: Refusal) -> AssemblyError {
         StartError::Refused { .. } => "PLUGIN_CONFIG_INVALID",
         StartError::Trap { .. }
         | StartError::Timeout { .. }
+        | StartError::Stopped { .. }
         | StartError::Beside { .. }
         | StartError::Grant { .. } => "PLUGIN_LOAD_FAILED",
     };

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use loom_delivery::start::{Asked, Facts, GroupOffset, Reset, Start, Warning, choose as choose_start};
 use loom_delivery::{Mark, Stand};
 use loom_flow::Plan;
-use loom_flow::plan::{OffsetReset, OutOfRange};
+use loom_flow::plan::{Delivery, OffsetReset, OutOfRange};
 use loom_kafka::{Bounds, Broker, Committed, TopicInfo};
 use loom_types::{CommitOffset, TopicId, TopicPartition};
 
@@ -98,7 +98,8 @@ pub(super) fn choose(
         };
         match choose_start(&facts) {
             Ok(start) => {
-                start.warnings.iter().for_each(|warning| warn(&partition, *warning));
+                let tracked = plan.consumer.delivery == Delivery::AtLeastOnce;
+                start.warnings.iter().for_each(|warning| warn(&partition, *warning, tracked));
                 positions.push(Position { partition, topic, topic_id, committed, start });
             }
             Err(refused) => errors.push(AssemblyError::failed(format!("{partition}: {refused}"))),
@@ -122,9 +123,20 @@ fn group_offset(committed: &Committed) -> GroupOffset {
     GroupOffset { offset: committed.offset, topic: mark.topic, replay: mark.replay }
 }
 
-fn warn(partition: &TopicPartition, warning: Warning) {
+/// `tracked`: we commit, and keep to a floor; without, the client commits whatever it has read.
+fn warn(partition: &TopicPartition, warning: Warning, tracked: bool) {
     let (topic, number) = (&*partition.topic, partition.partition);
     match warning {
+        Warning::Replay { from, committed, .. } if !tracked => tracing::warn!(
+            topic,
+            partition = number,
+            from = from.0,
+            committed = committed.0,
+            again = committed.0 - from.0,
+            "reading starts behind the committed offset, as asked: records are processed again, and the committed offset \
+             moves back with them, since `delivery: at_most_once` commits what was read; a start after this run goes on \
+             from there"
+        ),
         Warning::Replay { from, committed, asked } => tracing::warn!(
             topic,
             partition = number,

@@ -6,10 +6,9 @@
 //! need not end. What happens again and again is no accident, and stops the flow.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use loom_kafka::Broker;
+use loom_flow::plan::Delivery;
 
 use super::{Assembled, assemble_with};
 use crate::clock::{Clock, SystemClock};
@@ -35,7 +34,8 @@ impl Assembled {
             None => self.run_rounds(),
             Some(board) => {
                 let broker = self.broker.clone();
-                watched(board, broker, || self.run_rounds())
+                let untracked = self.plan.consumer.delivery != Delivery::AtLeastOnce;
+                watched(Watcher::new(board.clone(), broker, untracked), board, || self.run_rounds())
             }
         }
     }
@@ -105,9 +105,8 @@ impl Assembled {
 }
 
 /// Runs with a watcher beside.
-fn watched(board: Board, broker: Arc<dyn Broker>, run: impl FnOnce() -> Outcome) -> Outcome {
+fn watched(watcher: Watcher, board: Board, run: impl FnOnce() -> Outcome) -> Outcome {
     std::thread::scope(|scope| {
-        let watcher = Watcher::new(board.clone(), broker);
         let watching = std::thread::Builder::new().name("watcher".to_owned());
         if let Err(error) = watching.spawn_scoped(scope, || watcher.run()) {
             tracing::warn!(%error, "no thread to watch for partitions that stall: they are not told");

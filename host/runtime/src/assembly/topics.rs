@@ -16,9 +16,15 @@ use crate::stop::Stop;
 /// The first and the longest wait between two questions to a broker that cannot answer yet.
 const WAITS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
+/// How long a topic may be unknown at a start: one that was made just now is not known to every broker at once. A short
+/// start-up time gives a part of itself.
+const APPEARS_WITHIN: Duration = Duration::from_secs(5);
+
 /// How long a broker, or a coordinator, may leave questions unanswered at a start.
 pub(super) struct Patience {
     deadline: Moment,
+    /// The moment after which a topic that is not there does not exist.
+    appear: Moment,
     timeout: Duration,
     stop: Stop,
     clock: Box<dyn Clock>,
@@ -26,12 +32,25 @@ pub(super) struct Patience {
 
 impl Patience {
     pub(super) fn new(timeout: Duration, stop: Stop, clock: Box<dyn Clock>) -> Self {
-        Patience { deadline: clock.now() + timeout, timeout, stop, clock }
+        let now = clock.now();
+        let appear = now + APPEARS_WITHIN.min(timeout / 4);
+        Patience { deadline: now + timeout, appear, timeout, stop, clock }
     }
 
     /// What is left for one question.
     pub(super) fn left(&self) -> Duration {
         self.deadline.since(self.clock.now()).max(Duration::from_millis(1))
+    }
+
+    /// Asks about topics until each answer stands: while a topic's own error may pass, and for a short while after the
+    /// start while one is not known.
+    fn ask_topics<T>(
+        &mut self,
+        what: &str,
+        mut question: impl FnMut(Duration) -> Result<Infos<T>, KafkaError>,
+    ) -> Result<Infos<T>, AssemblyError> {
+        let appear = self.appear;
+        self.ask_at(what, |timeout, now| settled(question(timeout)?, now < appear))
     }
 
     /// Asks until there is an answer, while errors are such that another attempt may get one; `what` names the question
@@ -41,9 +60,18 @@ impl Patience {
         what: &str,
         mut question: impl FnMut(Duration) -> Result<T, KafkaError>,
     ) -> Result<T, AssemblyError> {
+        self.ask_at(what, |timeout, _| question(timeout))
+    }
+
+    /// The same; the question is told when it is asked.
+    fn ask_at<T>(
+        &mut self,
+        what: &str,
+        mut question: impl FnMut(Duration, Moment) -> Result<T, KafkaError>,
+    ) -> Result<T, AssemblyError> {
         let mut backoff = Backoff::new(WAITS.0, WAITS.1);
         loop {
-            let error = match question(self.left().min(Duration::from_secs(10))) {
+            let error = match question(self.left().min(Duration::from_secs(10)), self.clock.now()) {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
@@ -97,7 +125,7 @@ pub(super) fn look_up(
     let outputs = output_settings(&plan.outputs, &[]);
     let what = "asking the producers' brokers about the output topics";
     let written = patience
-        .ask(what, |timeout| settled(broker.output_topics(&outputs, timeout)?))
+        .ask_topics(what, |timeout| broker.output_topics(&outputs, timeout))
         .map_err(|error| vec![error])?;
 
     let mut unusable = Unusable::new(plan, broker);
@@ -154,7 +182,7 @@ fn ask_inputs(
     let names: Vec<&str> = plan.consumer.topics.iter().map(|topic| &**topic).collect();
     let brokers = plan.consumer.brokers.join(", ");
     let what = format!("asking {brokers} (kafka.{}.brokers) about its topics", plan.consumer.name);
-    patience.ask(&what, |timeout| settled(broker.topics(&names, timeout)?)).map_err(|error| vec![error])
+    patience.ask_topics(&what, |timeout| broker.topics(&names, timeout)).map_err(|error| vec![error])
 }
 
 /// The topics that cannot be used; all are told at once.
@@ -220,13 +248,17 @@ fn may_not_be_written() -> KafkaError {
 
 type Infos<T> = Vec<Result<T, KafkaError>>;
 
-/// Answers in which a topic's own error may pass count as no answer.
-fn settled<T>(infos: Infos<T>) -> Result<Infos<T>, KafkaError> {
+/// Answers in which a topic's own error may pass count as no answer. `appearing`: so do those of a topic that is not known.
+fn settled<T>(infos: Infos<T>, appearing: bool) -> Result<Infos<T>, KafkaError> {
     let passing = infos.iter().find_map(|info| {
-        info.as_ref().err().filter(|error| matches!(error.kind, Kind::Transient | Kind::Coordinator))
+        info.as_ref().err().filter(|error| match error.kind {
+            Kind::Transient | Kind::Coordinator => true,
+            Kind::UnknownTopic => appearing,
+            _ => false,
+        })
     });
     match passing {
-        Some(error) => Err(error.clone()),
+        Some(error) => Err(KafkaError { kind: Kind::Transient, ..error.clone() }),
         None => Ok(infos),
     }
 }

@@ -68,6 +68,8 @@ pub(crate) struct Desk {
     notes: Mailbox<Note>,
     outputs: Mailbox<OutputId>,
     facts: Mailbox<(OutputId, Result<OutputInfo, KafkaError>)>,
+    /// The worker wants it told who is in the group.
+    who: AtomicBool,
     /// By partition: the offset that the broker last acknowledged to this run; -1 for none.
     acknowledged: Vec<AtomicI64>,
     worker: Arc<Bell>,
@@ -82,6 +84,7 @@ impl Desk {
             notes: Mailbox::default(),
             outputs: Mailbox::default(),
             facts: Mailbox::default(),
+            who: AtomicBool::new(false),
             acknowledged,
             worker,
             keeper,
@@ -108,6 +111,17 @@ impl Desk {
     /// The worker takes what it was told of outputs.
     pub fn told_about(&self) -> Vec<(OutputId, Result<OutputInfo, KafkaError>)> {
         self.facts.take()
+    }
+
+    /// The worker's commits are refused because somebody is in the group: whoever reads the log is to be told who.
+    pub fn ask_who(&self) {
+        self.who.store(true, Ordering::Release);
+        self.keeper.ring();
+    }
+
+    /// The keeper takes that.
+    pub fn asked_who(&self) -> bool {
+        self.who.swap(false, Ordering::AcqRel)
     }
 
     /// The worker asks where a partition lies.

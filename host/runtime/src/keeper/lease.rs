@@ -32,6 +32,8 @@ pub(crate) struct LeaseKeeper {
     failed: u64,
     pub off: bool,
     group: String,
+    /// Whose partitions were taken after a watch, and why; until it is told.
+    taken: Option<(Holder, &'static str)>,
 }
 
 /// Reads the entry.
@@ -56,6 +58,7 @@ impl LeaseKeeper {
             failed: 0,
             off: false,
             group: format!("{group}.owner"),
+            taken: None,
         };
         if let Ok(beat) = keeper.decide(seen) {
             keeper.pending = beat;
@@ -80,6 +83,11 @@ impl LeaseKeeper {
 
     pub fn watched(&self) -> Option<&Holder> {
         if self.off { None } else { self.lease.watched() }
+    }
+
+    /// Whose partitions were taken since this was last asked, and why.
+    pub fn taken(&mut self) -> Option<(Holder, &'static str)> {
+        self.taken.take()
     }
 
     /// Whether the start decided to write at once.
@@ -111,8 +119,20 @@ impl LeaseKeeper {
 
     fn decide(&mut self, seen: Option<Seen>) -> Result<Option<i64>, Stop> {
         let me = self.lease.entry().clone();
+        let watched = self.lease.watched().cloned();
+        let now = seen.as_ref().and_then(|seen| seen.holder.clone()).filter(|holder| !holder.released);
         match self.lease.read(seen, |other| is_gone(&me, other)) {
-            Step::Write(beat) => Ok(Some(beat)),
+            Step::Write(beat) => {
+                self.taken = watched.map(|holder| {
+                    let why = match &now {
+                        None => "it stopped meanwhile",
+                        Some(_) if is_gone(&me, &holder) => "its process is gone",
+                        Some(_) => "its lease did not move for two intervals",
+                    };
+                    (holder, why)
+                });
+                Ok(Some(beat))
+            }
             Step::Watch => {
                 self.failed = 0;
                 Ok(None)
@@ -150,6 +170,15 @@ impl LeaseKeeper {
 
     fn told(&self, stop: &Stop) -> Failure {
         match stop {
+            Stop::Live(other) if self.lease.entry().take_over => Failure {
+                status: Status::Runtime,
+                message: format!(
+                    "another host takes these partitions over at the same time: {} (group {}); one of the two stays, and \
+                     this one stops",
+                    describe(other),
+                    self.group
+                ),
+            },
             Stop::Live(other) => Failure {
                 status: Status::Runtime,
                 message: format!(
@@ -202,4 +231,25 @@ pub(crate) fn describe(holder: &Holder) -> String {
     let seconds = u64::try_from(holder.started_ms / 1000).unwrap_or_default().min(253_402_300_799);
     let started = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds));
     format!("run {} on host {}, process {}, started {started}", holder.run, holder.host, holder.process)
+}
+
+#[cfg(test)]
+mod tests {
+    use loom_delivery::lease::Stop;
+    use loom_types::TopicPartition;
+
+    use super::LeaseKeeper;
+    use crate::identity::Identity;
+
+    #[test]
+    fn who_takes_over_is_not_told_to_take_over() {
+        let other = Identity::of_this_process().holder(true);
+        let told = |take_over| {
+            let me = Identity::of_this_process().holder(take_over);
+            let keeper = LeaseKeeper::new("g", TopicPartition::new("in", 0), me, None);
+            keeper.told(&Stop::Live(other.clone())).message
+        };
+        assert!(told(false).contains("start with `--take-over`"));
+        assert!(!told(true).contains("--take-over") && told(true).contains("this one stops"));
+    }
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use loom_delivery::readback::Stored;
 use loom_delivery::{Mutation, RunId, lost_tokens, mutated};
-use loom_kafka::{Broker, KafkaError, Kind, OutputSettings};
+use loom_kafka::{Broker, KafkaError, Kind, Member, OutputSettings};
 use loom_types::{Moment, PartitionId, TopicId, TopicPartition};
 
 use crate::failure::Failure;
@@ -66,6 +66,8 @@ pub(crate) struct KeptTopic {
 /// What a keeper is built from.
 pub(crate) struct Parts {
     pub broker: Arc<dyn Broker>,
+    /// The flow's group.
+    pub group: String,
     pub run: RunId,
     pub lease: LeaseKeeper,
     /// The run that owned the group before this one.
@@ -137,6 +139,10 @@ impl Keeper {
             self.answer(question, now);
         }
         self.answer_about_outputs();
+        // All of them are asked, so that one line answers all.
+        if self.parts.desks.iter().filter(|desk| desk.asked_who()).count() > 0 {
+            self.tell_who();
+        }
         if let Some(interval) = self.parts.interval {
             // What the start decided to write is written at once; a watch goes on an interval after the start.
             let at_once = self.parts.lease.is_pending();
@@ -173,7 +179,6 @@ impl Keeper {
             return;
         }
         self.beats += 1;
-        let watched = self.parts.lease.watched().cloned();
         let beat = self.parts.lease.beat(&*self.parts.broker, self.timeout());
         let failed = matches!(beat, Beat::Failed);
         if let Beat::Stop(failure) = beat {
@@ -184,11 +189,8 @@ impl Keeper {
         }
         let held = self.parts.lease.holds_commits();
         self.parts.gate.set(if held { Commits::Held } else { Commits::Open });
-        if let (Some(watched), true) = (watched, self.parts.lease.is_owner()) {
-            tracing::warn!(
-                holder = describe(&watched),
-                "another host's lease did not move for two intervals; its partitions are taken"
-            );
+        if let Some((holder, why)) = self.parts.lease.taken() {
+            tracing::warn!(holder = describe(&holder), reason = why, "another host's partitions are taken");
         }
         self.publish(failed);
         // While another owner may live, what it commits is its own business; and the start has only just read them.
@@ -270,12 +272,37 @@ impl Keeper {
         }
     }
 
+    /// Says who is in the group, and keeps the flow from committing.
+    fn tell_who(&self) {
+        match self.parts.broker.members(self.timeout()) {
+            Ok(members) if members.is_empty() => {}
+            Ok(members) => {
+                tracing::warn!(
+                    "{}; what is not committed is delivered again",
+                    occupied(&self.parts.group, &members)
+                );
+            }
+            Err(error) => tracing::debug!(reason = %error, "the broker does not say who is in the group"),
+        }
+    }
+
     fn place(&self, kept: &Kept) -> Result<Note, KafkaError> {
         let (broker, timeout) = (&*self.parts.broker, self.timeout());
         let topic = broker.topics(&[&*kept.name.topic], timeout)?.pop().transpose()?.and_then(|info| info.id);
         let bounds = broker.bounds(&kept.name, timeout)?;
         Ok(Note::Bounds { partition: kept.id, bounds, topic })
     }
+}
+
+/// What is said of a group that somebody else's consumers are in.
+pub(crate) fn occupied(group: &str, members: &[Member]) -> String {
+    let names: Vec<String> =
+        members.iter().map(|member| format!("{} at {}", member.client_id, member.host)).collect();
+    format!(
+        "group {group} has live members: {}; the flow's group only stores offsets, and Kafka refuses its commits while \
+         others are in it. Stop them, or give the flow a `group_id` of its own",
+        names.join(", ")
+    )
 }
 
 fn no_answer() -> KafkaError {

@@ -65,13 +65,18 @@ impl Plugins for Components {
         })
     }
 
-    fn sink(&self, plugin: PluginId, context: NodeContext) -> Result<SinkStart, StartError> {
+    fn sink(
+        &self,
+        plugin: PluginId,
+        context: NodeContext,
+        interrupt: &Interrupt,
+    ) -> Result<SinkStart, StartError> {
         let plugin = &self.0[plugin.0];
-        let first = Box::new(SinkInstance::new(plugin, context.clone())?);
-        let again = plugin.clone();
+        let first = Box::new(SinkInstance::interrupted_by(plugin, context.clone(), interrupt)?);
+        let (again, interrupt) = (plugin.clone(), interrupt.clone());
         let make = move || -> Result<Box<dyn SinkCalls>, String> {
-            let instance = SinkInstance::new(&again, context.clone()).map_err(|error| error.to_string())?;
-            Ok(Box::new(instance))
+            let instance = SinkInstance::interrupted_by(&again, context.clone(), &interrupt);
+            Ok(Box::new(instance.map_err(|error| error.to_string())?))
         };
         Ok(SinkStart {
             first,

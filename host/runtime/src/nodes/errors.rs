@@ -16,6 +16,11 @@ use crate::rows::{FailedRow, Row, RowSet, ending};
 impl Flow {
     /// Routes or ends failed rows of a node.
     pub(super) fn failed(&mut self, node: NodeId, mut failed: Vec<FailedRow>) {
+        for FailedRow { row, reason, .. } in &mut failed {
+            if let Some(both) = after_the_first(row.route, &row.batch, row.id, reason) {
+                *reason = both;
+            }
+        }
         while !failed.is_empty() {
             // A route takes rows of one kind and one source batch; neighbours mostly share both.
             let (kind, batch) = (failed[0].kind, failed[0].row.batch.clone());
@@ -42,12 +47,16 @@ impl Flow {
             let Op::Topic { dlq, .. } = &self.nodes[id.0].op else {
                 unreachable!("only outputs refuse rows")
             };
+            // The letter's headers tell of the first refusal, and count it; what they tell of in a route is in it already.
+            let reason = if dead_letter {
+                let first = reason_of(&batch, row).unwrap_or_default();
+                format!("{first}; and its `dlq` likewise: {reason}")
+            } else {
+                after_the_first(route, &batch, row, &reason).unwrap_or(reason)
+            };
             // Also its dead letter and its error row carry the key that the node was given.
             let batch = Arc::new(Batch::clone(&batch).with_former_keys());
             if dead_letter {
-                // The letter's headers tell of the first refusal, and count it.
-                let first = reason_of(&batch, row).unwrap_or_default();
-                let reason = format!("{first}; and its `dlq` likewise: {reason}");
                 let row = Row::new(batch, row, token, route, 0);
                 self.route(
                     id,
@@ -58,7 +67,8 @@ impl Flow {
             }
             let Some(dlq) = *dlq else {
                 let row = Row::new(batch, row, token, route, attempts);
-                self.failed(id, vec![FailedRow { row, kind: ErrorKind::Delivery, reason }]);
+                let failed = FailedRow { row, kind: ErrorKind::Delivery, reason };
+                self.failed_alike(id, ErrorKind::Delivery, vec![failed]);
                 continue;
             };
             self.shared.counters.failed(&self.nodes[id.0].path, ErrorKind::Delivery, 1);
@@ -147,7 +157,9 @@ impl Flow {
         }
         if stop {
             let path = node.path.clone();
-            let hint = if refused {
+            let hint = if refused && row.route.is_some() {
+                "an error route whose output refuses a record stops the flow"
+            } else if refused {
                 "a delivery error without a route stops the flow"
             } else {
                 "`errors.unrouted: stop` stops the flow"
@@ -160,6 +172,14 @@ impl Flow {
             self.shared.accounts.redeem(row.token, Ending::Dropped(first));
         }
     }
+}
+
+/// What is said of a row that fails in an error route: why it came there, and why it could not stay. None where it is in
+/// no route, or a node of it took the reason off the row.
+fn after_the_first(route: Option<ErrorKind>, batch: &Batch, row: u32, reason: &str) -> Option<String> {
+    route?;
+    let first = reason_of(batch, row)?;
+    Some(format!("{first}; and in its error route: {reason}"))
 }
 
 /// One line for rows that take a route together.

@@ -9,7 +9,7 @@ use loom_flow::plan::{
     CallPlan, NodeKind, NodePlan, OnTrap, PluginId, Predicate, ProcessPlan, RouteId, Switch, Timestamp,
 };
 use loom_kafka::Stamp;
-use loom_plugin::{Breaker, Interrupt, Limits, NodeContext, StartError};
+use loom_plugin::{Breaker, Limits, NodeContext, StartError};
 use loom_types::{Ending, ErrorKind, WorkerIndex};
 
 use super::call::PluginNode;
@@ -19,6 +19,7 @@ use super::plugins::{Plugins, Role, TypeNames};
 use super::waiting::{Waiting, WaitingNode};
 use super::{Graph, JoinNode, Node, NodeId, Op, SinkNode, Target};
 use crate::outputs::OutputTable;
+use crate::stop::Interrupts;
 
 /// What a node could not be started for.
 pub(crate) struct Refusal {
@@ -31,13 +32,13 @@ pub(crate) fn lower(
     plan: &Plan,
     plugins: &dyn Plugins,
     worker: WorkerIndex,
-    interrupt: &Interrupt,
+    interrupts: &Interrupts,
 ) -> Result<Graph, Vec<Refusal>> {
     let mut lowering = Lowering {
         plan,
         plugins,
         worker,
-        interrupt,
+        interrupts,
         nodes: Vec::new(),
         outputs: OutputTable::default(),
         endings: vec![Ending::Topic],
@@ -57,7 +58,7 @@ struct Lowering<'a> {
     plan: &'a Plan,
     plugins: &'a dyn Plugins,
     worker: WorkerIndex,
-    interrupt: &'a Interrupt,
+    interrupts: &'a Interrupts,
     nodes: Vec<Node>,
     outputs: OutputTable,
     /// How rows of the process under way end at a topic.
@@ -121,7 +122,7 @@ impl Lowering<'_> {
             NodeKind::IntoSink { plugin, timeout, retries, flush } => {
                 let context = self.context(node, *plugin, *timeout);
                 let span = span(&context);
-                match self.plugins.sink(*plugin, context) {
+                match self.plugins.sink(*plugin, context, &self.interrupts.sinks) {
                     Ok(start) => {
                         let label = self.plugins.label(*plugin);
                         let sink = SinkNode::new(label, span, start, *flush, *retries);
@@ -218,7 +219,7 @@ impl Lowering<'_> {
         let (label, breaker) = (self.plugins.label(plugin), Breaker::new(of_plugin.breaker));
         let grows = matches!(role, Role::Expand | Role::TypedExpand);
         if concurrency.is_none() && !network {
-            let calls = self.plugins.rows(plugin, context, role, on_trap, self.interrupt)?;
+            let calls = self.plugins.rows(plugin, context, role, on_trap, &self.interrupts.calls)?;
             return Ok(Op::Plugin(Box::new(PluginNode {
                 plugin: label,
                 span,

@@ -113,5 +113,11 @@ pub(crate) trait Plugins {
         calls: usize,
     ) -> Result<Box<dyn WaitingCalls>, StartError>;
 
-    fn sink(&self, plugin: PluginId, context: NodeContext) -> Result<SinkStart, StartError>;
+    /// `interrupt` ends its calls, `close` too, once a stop waits no longer for sinks.
+    fn sink(
+        &self,
+        plugin: PluginId,
+        context: NodeContext,
+        interrupt: &Interrupt,
+    ) -> Result<SinkStart, StartError>;
 }

@@ -44,9 +44,12 @@ impl Flow {
         let (now, random) = (self.shared.now, self.shared.random);
         let Op::Sink(node) = &mut self.nodes[id.0].op else { unreachable!("only sink nodes are asked") };
         let mut events = Vec::new();
+        let before = node.sink.retries;
         self.shared.calling.begins(id.0);
         node.span.in_scope(|| act(&mut node.sink, now, random, &mut events));
         self.shared.calling.ends();
+        let retried = node.sink.retries - before;
+        self.count_retries(id, retried);
         let mut failed = Vec::new();
         for event in events {
             match event {

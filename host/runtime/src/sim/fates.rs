@@ -192,6 +192,8 @@ impl Fates {
 fn kind(cause: Cause) -> ErrorKind {
     match cause {
         Cause::Reject => ErrorKind::Business,
-        Cause::Retry | Cause::Fail | Cause::Trap | Cause::Timeout | Cause::Protocol => ErrorKind::Task,
+        Cause::Retry | Cause::Fail | Cause::Trap | Cause::Timeout | Cause::Protocol | Cause::Stopped => {
+            ErrorKind::Task
+        }
     }
 }

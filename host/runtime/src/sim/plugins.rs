@@ -72,7 +72,7 @@ impl Plugins for Scripted {
         }))
     }
 
-    fn sink(&self, plugin: PluginId, _: NodeContext) -> Result<SinkStart, StartError> {
+    fn sink(&self, plugin: PluginId, _: NodeContext, _: &Interrupt) -> Result<SinkStart, StartError> {
         let (sim, number, run) = (self.sim.clone(), self.number(plugin), self.run);
         let first = Box::new(ScriptedSink::new(sim.clone(), run, number));
         let make = move || -> Result<Box<dyn SinkCalls>, String> {

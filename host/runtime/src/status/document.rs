@@ -165,7 +165,8 @@ pub struct PartitionStatus {
     pub worker: u32,
     /// The next offset to read.
     pub position: i64,
-    /// The offset that the broker last acknowledged, or had at the start.
+    /// The offset that the broker last acknowledged, or had at the start; under at most once, where the client commits by
+    /// itself, what the broker had when it was last asked, a few seconds ago.
     pub committed: Option<i64>,
     /// Nothing below it is committed.
     pub floor: Option<i64>,

@@ -98,6 +98,7 @@ fn known(partition: &PartitionStatus, findings: &Findings, now: Instant) -> Part
         (Some(queue), Some(asked)) => Some(queue.max(asked)),
         (end, asked) => end.or(asked.map(|asked| asked.max(partition.position))),
     };
+    partition.committed = partition.committed.or(findings.committed.get(&name).copied());
     let from = partition.committed.unwrap_or(partition.position);
     partition.lag = partition.end.map(|end| (end - from).max(0));
     partition.stalled = findings.stalled.get(&name).map(|(since, offset, cause)| Stalled {

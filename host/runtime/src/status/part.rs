@@ -72,8 +72,13 @@ impl Worker {
                 partition: partition.name.partition,
                 worker: self.flow.shared.worker.0,
                 position: tracker.position().0,
-                committed: self.commits.acknowledged(id).map(|offset| offset.0),
-                floor: tracker.floor().map(|offset| offset.0),
+                // What the client commits by itself is asked of the broker.
+                committed: self
+                    .commits
+                    .acknowledged(id)
+                    .filter(|_| accounts.is_tracked())
+                    .map(|offset| offset.0),
+                floor: tracker.floor().filter(|_| accounts.is_tracked()).map(|offset| offset.0),
                 end: partition.at_end.then_some(tracker.position().0),
                 lag: None,
                 intake,

@@ -53,9 +53,9 @@ impl Places {
                     let release = Release::Turn { in_ms: due.map_or(0, |due| millis(due.since(now))) };
                     inner.rows().for_each(|row| search.row(node, row, None, release.clone()));
                 }
-                Op::Sink(inner) => inner.sink.each_row(now, |row, release| {
+                Op::Sink(inner) => inner.sink.each_row(now, |row, attempt, release| {
                     let answer = row.answer.as_deref().or(inner.sink.answer());
-                    search.row(node, row, answer, release);
+                    search.attempt(node, row, attempt, answer, release);
                 }),
                 _ => {}
             }
@@ -114,11 +114,15 @@ impl Search<'_> {
     }
 
     fn row(&mut self, node: &Node, row: &Row, answer: Option<&str>, release: Release) {
+        self.attempt(node, row, row.attempts, answer, release);
+    }
+
+    fn attempt(&mut self, node: &Node, row: &Row, attempt: u32, answer: Option<&str>, release: Release) {
         if self.is_wanted(&row.token) {
             let place = Place {
                 node: node.path.to_string(),
                 plugin: plugin(&node.op),
-                attempt: row.attempts,
+                attempt,
                 rows: 1,
                 answer: answer.map(str::to_owned),
                 release,

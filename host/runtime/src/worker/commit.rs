@@ -1,9 +1,10 @@
 //! Commits while the worker runs: answers are booked, and what is due is sent in one request.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use loom_delivery::{ANSWER_WITHIN, Due, Entry, Mark, Mutation, Turn, mutated};
-use loom_kafka::{CommitAnswer, CommitEntry, Kind};
+use loom_kafka::{CommitAnswer, CommitEntry, KafkaError, Kind};
 use loom_types::{Moment, PartitionId};
 
 use super::{Phase, Worker};
@@ -26,15 +27,27 @@ impl Worker {
     }
 
     fn commit_answered(&mut self, now: Moment, answer: CommitAnswer) {
+        // By cause: how many partitions, and the first of them.
+        let mut causes: BTreeMap<&'static str, (u64, PartitionId, &KafkaError)> = BTreeMap::new();
         for (id, result) in &answer.results {
             let Err(error) = result else { continue };
-            let name = &self.partitions[id.index()].name;
-            self.flow.shared.counters.commit_failures += 1;
+            causes.entry(error.code).or_insert((0, *id, error)).0 += 1;
+        }
+        for (code, (partitions, first, error)) in causes {
+            self.flow.shared.counters.commit_failures += partitions;
             self.commit_error = Some(error.to_string());
+            let Some(failures) = self.failing.count(code, partitions, now) else { continue };
+            if error.kind == Kind::GroupInUse {
+                // The keeper, which may ask, says who is in the group.
+                self.desk.ask_who();
+            }
+            let name = &self.partitions[first.index()].name;
             tracing::warn!(
                 topic = &*name.topic,
                 partition = name.partition,
-                offset = self.flow.shared.accounts.tracker(*id).commit_offset().map(|offset| offset.0),
+                offset = self.flow.shared.accounts.tracker(first).commit_offset().map(|offset| offset.0),
+                partitions,
+                failures,
                 reason = %error,
                 "a commit failed; it is tried again"
             );
@@ -48,6 +61,9 @@ impl Worker {
                 if let Some(offset) = self.commits.acknowledged(*id) {
                     self.desk.acknowledge(*id, offset);
                 }
+            }
+            if self.commits.failing_since().is_none() && self.failing.over() {
+                tracing::info!("commits succeed again");
             }
         }
         // An answer to a request that was given up says nothing of the last one.
@@ -108,7 +124,10 @@ impl Worker {
             Err(error) => {
                 self.flow.shared.counters.commit_failures += entries.len() as u64;
                 self.commit_error = Some(error.to_string());
-                tracing::warn!(reason = %error, partitions = entries.len(), "a commit could not be sent; it is tried again");
+                let partitions = entries.len() as u64;
+                if let Some(failures) = self.failing.count(error.code, partitions, now) {
+                    tracing::warn!(reason = %error, partitions, failures, "a commit could not be sent; it is tried again");
+                }
                 self.commits.failed(now);
             }
         }

@@ -6,6 +6,7 @@
 
 mod commit;
 mod epochs;
+mod failing;
 mod intake;
 mod range;
 mod stopping;
@@ -27,8 +28,9 @@ use crate::summary::{Outcome, PartitionSummary, Summary, Unresolved};
 use crate::{End, Options};
 
 pub(crate) use epochs::Epochs;
+use failing::FailingCommits;
 pub(crate) use range::Outside;
-pub(crate) use stopping::{Phase, call_grace};
+pub(crate) use stopping::{Phase, interrupts};
 
 /// When a worker wants its next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,6 +137,8 @@ pub(crate) struct Worker {
     pub last_client_error: Option<(String, Moment)>,
     /// What the last commit that failed said.
     pub commit_error: Option<String>,
+    /// What was said of commits that fail.
+    failing: FailingCommits,
     /// Its place at the board.
     pub seat: Option<Seat>,
 }
@@ -185,6 +189,7 @@ impl Worker {
             busy,
             last_client_error: None,
             commit_error: None,
+            failing: FailingCommits::default(),
             seat: parts.seat,
         }
     }

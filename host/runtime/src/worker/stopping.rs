@@ -15,6 +15,7 @@ use loom_types::Moment;
 use super::Worker;
 use crate::keeper::Commits;
 use crate::nodes::Op;
+use crate::stop::{Interrupts, Stop};
 
 /// The part of the shutdown's time-out that belongs to the final commit.
 const COMMIT_SHARE: Duration = Duration::from_secs(3);
@@ -28,6 +29,8 @@ struct Times {
     interrupted: Duration,
     /// When what is not written is given up.
     drained: Duration,
+    /// When calls of sinks that are still under way are ended: a sink gets a little of the commit's part to close.
+    closed: Duration,
     /// When the final commit is given up.
     committed: Duration,
 }
@@ -36,20 +39,22 @@ impl Times {
     fn of(timeout: Duration) -> Times {
         let committed = timeout - RELEASE_SHARE.min(timeout / 4);
         let drained = committed - COMMIT_SHARE.min(committed / 2);
-        Times { interrupted: drained / 2, drained, committed }
+        let closed = drained + (committed - drained) / 2;
+        Times { interrupted: drained / 2, drained, closed, committed }
     }
 
     /// Of a round that the flow begins anew after.
     fn anew(timeout: Duration) -> Times {
-        let Times { interrupted, drained, committed } = Times::of(timeout);
-        let drained = drained.min(COMMIT_SHARE);
-        Times { interrupted, drained, committed: committed.min(drained + COMMIT_SHARE) }
+        let times = Times::of(timeout);
+        let drained = times.drained.min(COMMIT_SHARE);
+        Times { drained, committed: times.committed.min(drained + COMMIT_SHARE), ..times }
     }
 }
 
-/// How long after the request to stop calls of plugins may go on.
-pub(crate) fn call_grace(shutdown_timeout: Duration) -> Duration {
-    Times::of(shutdown_timeout).interrupted
+/// What this request to stop ends when it will wait no longer.
+pub(crate) fn interrupts(stop: &Stop, shutdown_timeout: Duration) -> Interrupts {
+    let times = Times::of(shutdown_timeout);
+    Interrupts { calls: stop.interrupt(times.interrupted), sinks: stop.interrupt(times.closed) }
 }
 
 /// Between two attempts of a final commit that could not be sent or was refused for a passing reason.

@@ -1,14 +1,15 @@
 //! When offsets are committed, and what a commit that fails costs: nothing.
 
-use loom_kafka::Kind;
 use loom_kafka::memory::{Call, CommitFault, Record, When};
+use loom_kafka::{Kind, Member};
 use loom_runtime::Options;
 use loom_types::CommitOffset;
 
 use crate::harness::{
     broker, commit_history, committed, committed_at, flow, in0, kafka_error, payloads, place, produce, start,
-    start_with,
+    start_with, wide_broker,
 };
+use crate::logs;
 
 const THROUGH: &str = "process: [ { into_topic: out } ]\n";
 
@@ -230,4 +231,40 @@ fn brokers_that_tell_no_ids_and_epochs_are_served_all_the_same() {
     let committed = broker.committed("g", &in0()).unwrap();
     assert!(committed.metadata.starts_with("loom1 run="), "{}", committed.metadata);
     assert_eq!(committed.leader_epoch, None);
+}
+
+#[test]
+fn commits_that_are_refused_for_many_partitions_are_told_in_one_line_with_who_is_in_the_group() {
+    logs::keep();
+    let broker = wide_broker(50, &["out"]);
+    let name = "failing_commits_in";
+    broker.create_topic(name, 50);
+    let yaml = flow("", "process: [ drain ]\n").replace("topics: [in]", &format!("topics: [{name}]"));
+    let running = start(&yaml.replace("group_id: g", "group_id: crowded"), &broker);
+    running.until("it reads", |view| view.calls(Call::Take) >= 1);
+    let member = Member { client_id: "newcomer-1".into(), host: "/10.0.0.9".into() };
+    broker.join_group("crowded", member);
+    for partition in 0..50 {
+        broker.produce(name, partition, Record::value("a"));
+    }
+    let before = broker.view(|view| view.calls(Call::Commit));
+    running.until("several attempts", |view| view.calls(Call::Commit) >= before + 5);
+    let lines =
+        logs::lines(|line| line["topic"] == name && line["message"] == "a commit failed; it is tried again");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert_eq!(lines[0]["partitions"], lines[0]["failures"]);
+    broker.leave_group("crowded");
+    running.until("all is committed", |view| {
+        (0..50).all(|partition| {
+            view.committed("crowded", &place(name, partition))
+                .is_some_and(|committed| committed.offset.0 == 1)
+        })
+    });
+    assert_eq!(running.stop().failures, []);
+    let who = logs::lines(|line| {
+        line["message"].as_str().is_some_and(|text| text.contains("newcomer-1 at /10.0.0.9"))
+    });
+    assert_eq!(who.len(), 1, "{who:?}");
+    let text = who[0]["message"].as_str().unwrap();
+    assert!(text.contains("group crowded") && text.contains("group_id"), "{text}");
 }

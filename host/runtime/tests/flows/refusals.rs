@@ -141,8 +141,26 @@ fn an_output_of_a_route_that_refuses_stops_the_flow() {
     let outcome = start(&flow("", ROUTED), &broker).ended();
     assert_eq!(outcome.status(), 4);
     let message = &outcome.failures[0].message;
-    assert!(message.contains("in/0 offset 1") && message.contains("topic dead "), "{message}");
+    // Why it came to the route, and why it could not stay.
+    for part in ["in/0 offset 1", "topic a ", "topic dead ", "an error route whose output refuses"] {
+        assert_eq!(message.matches(part).count(), 1, "{part}: {message}");
+    }
     assert_eq!(committed(&broker), Some(1));
+}
+
+#[test]
+fn the_last_word_on_a_record_tells_of_each_output_that_refused_it_once() {
+    let broker = broker(&["a", "d", "dead", "last"]);
+    produce(&broker, &["bad"]);
+    for topic in ["a", "d", "dead", "last"] {
+        broker.faults().rows_where(topic, |_| Some(RowFault::Refused(invalid())));
+    }
+    let rest = format!("{WITH_DLQ}errors: {{ delivery: [ {{ into_topic: dead, dlq: last }} ] }}\n");
+    let outcome = start(&flow("", &rest), &broker).ended();
+    let message = &outcome.failures[0].message;
+    for part in ["topic a ", "topic d ", "topic dead ", "topic last "] {
+        assert_eq!(message.matches(part).count(), 1, "{part}: {message}");
+    }
 }
 
 #[test]

@@ -195,3 +195,29 @@ fn a_commit_that_is_under_way_and_never_answered_delays_a_stop_no_further_than_i
     assert!(message.contains("did not succeed in time") && message.contains("in/0 at 1"), "{message}");
     assert_eq!(broker.view(|view| (view.readers(), view.writers())), (0, 0));
 }
+
+#[test]
+fn a_call_of_a_plugin_that_outlasts_the_stop_is_ended_and_its_record_stays_uncommitted() {
+    for command in ["sleep", "loop"] {
+        let broker = broker(&["out"]);
+        let step = format!(
+            "plugins: {{ s: {{ component: '{{guests}}/probe-step.wasm' }} }}
+runtime: {{ shutdown_timeout: 2s }}
+process: [ {{ step: s, timeout: 1h }}, {{ into_topic: out }} ]
+errors: {{ default: [ {{ into_topic: out }} ] }}
+"
+        );
+        produce(&broker, &["a", command, "c"]);
+        let running = start(&flow("", &step), &broker);
+        running.until("the records are read", |view| view.calls(Call::Take) >= 1);
+        let begun = Instant::now();
+        let outcome = running.stop();
+        assert!(begun.elapsed() < Duration::from_secs(15), "{command}: {:?}", begun.elapsed());
+        assert_eq!((outcome.status(), &outcome.failures[..]), (0, &[][..]), "{command}");
+        let at = committed(&broker).unwrap_or(0);
+        assert!(at <= 1, "{command}: {at} is committed, and record 1 is not done");
+        let ended = crate::harness::endings(&outcome);
+        assert!(ended.keys().all(|ending| *ending == "topic"), "{command}: {ended:?}");
+        assert!(!payloads(&broker, "out").iter().any(|payload| payload.contains("loom_error")));
+    }
+}

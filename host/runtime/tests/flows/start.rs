@@ -1,7 +1,7 @@
 //! Where a flow starts, and what keeps it from starting.
 
 use loom_kafka::Kind;
-use loom_kafka::memory::{Call, CommitFault, When};
+use loom_kafka::memory::{Call, CommitFault, MemoryBroker, When, system_clock};
 use loom_runtime::Status;
 
 use crate::harness::{
@@ -152,6 +152,28 @@ fn topics_that_do_not_exist_are_named_all_at_once_with_the_nearest_names_and_nev
     assert!(messages[2].contains("zz does not exist") && !messages[2].contains("did you mean"));
     assert_eq!(broker.view(|view| view.end(&place("inn", 0))), None);
     assert_eq!(broker.view(|view| view.end(&place("zz", 0))), None);
+}
+
+#[test]
+fn topics_that_were_made_just_now_are_waited_for() {
+    let broker = MemoryBroker::new(system_clock());
+    let late = broker.clone();
+    let maker = std::thread::spawn(move || {
+        // Each is asked for in vain before it is there.
+        for topic in ["in", "out"] {
+            let asked = |view: &loom_kafka::memory::View<'_>| {
+                view.calls(Call::Topics) + view.calls(Call::OutputTopics)
+            };
+            let before = late.view(asked);
+            assert!(late.wait_until(crate::harness::PATIENCE, |view| asked(view) > before));
+            late.create_topic(topic, 1);
+        }
+        produce(&late, &["a"]);
+    });
+    let running = start(&flow("", "process: [ { into_topic: out } ]\n"), &broker);
+    maker.join().unwrap();
+    running.until_committed(1);
+    assert_eq!(running.stop().failures, []);
 }
 
 #[test]

@@ -397,3 +397,40 @@ fn a_row_whose_sink_asks_for_time_says_why() {
     assert!(place.answer.as_deref().is_some_and(|answer| answer.contains("the disk is full")), "{place:?}");
     assert_eq!(running.stop().status(), 0);
 }
+
+#[test]
+fn what_the_client_commits_by_itself_is_shown_as_the_broker_has_it() {
+    let broker = broker(&["out"]);
+    produce(&broker, &["a", "b", "c"]);
+    let (running, board) = watched(
+        &flow("delivery: at_most_once\nextra: { auto.commit.interval.ms: 10 }", "process: [ drain ]\n"),
+        &broker,
+    );
+    let status = until(&board, "the client's commit", |status| {
+        status
+            .partitions
+            .first()
+            .is_some_and(|partition| partition.committed.is_some_and(|offset| offset > 0))
+    });
+    assert_eq!((status.partitions[0].committed, status.partitions[0].lag), (Some(3), Some(0)));
+    assert_eq!(status.partitions[0].floor, None, "nothing keeps the client from committing below it");
+    running.stop();
+}
+
+#[test]
+fn a_sink_that_asks_again_in_flush_is_shown_with_its_attempts() {
+    let broker = broker(&[]);
+    produce(&broker, &["a", "b"]);
+    let rest = "plugins: { s: { component: '{guests}/probe-sink.wasm', config: { fail_flushes: 1000, fail_with: retry } } }
+process: [ { into_sink: s, flush: { interval: 10ms } } ]
+";
+    let (running, board) = watched(&flow("", rest), &broker);
+    let status = until(&board, "some attempts", |status| {
+        let oldest = status.partitions.first().and_then(|partition| partition.oldest.as_ref());
+        oldest.is_some_and(|oldest| oldest.places.iter().any(|place| place.attempt >= 3))
+    });
+    let node = status.nodes.iter().find(|node| node.node == "process[0]").expect("the node");
+    assert!(node.retries >= 4, "two rows, each at least twice: {node:?}");
+    let outcome = running.stop();
+    assert!(outcome.summary.counters.retries >= 4, "{:?}", outcome.summary.counters);
+}

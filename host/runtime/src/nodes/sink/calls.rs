@@ -79,6 +79,10 @@ impl Sink {
                 }
                 Ok(())
             }
+            Err(failure) if failure.cause == Cause::Stopped => {
+                self.end_early("write");
+                Ok(())
+            }
             Err(failure) => {
                 let mut back = self.take_back(&handles);
                 if mutated(Mutation::FailedWriteCounts) {
@@ -124,12 +128,14 @@ impl Sink {
             Err(failure) if failure.cause == Cause::Retry && !lost => {
                 self.flush_asked = true;
                 self.flush_tries += 1;
+                self.retries += self.table.len() as u64;
                 if self.bounds.retries.is_some_and(|retries| self.flush_tries > retries) {
                     self.give_up_flushing(&failure.reason, events);
                 } else {
                     self.wait_for(&failure.reason, now);
                 }
             }
+            Err(failure) if failure.cause == Cause::Stopped => self.end_early("flush"),
             Err(failure) => {
                 // What the instance still holds of these rows must not be written beside what is written again.
                 let mut back = self.lose_instance();
@@ -147,7 +153,11 @@ impl Sink {
     fn give_up_flushing(&mut self, reason: &str, events: &mut Vec<SinkEvent>) {
         self.wait_backoff.reset();
         self.flush_asked = false;
-        let rows = self.lose_instance().into_iter().map(|open| retries_used_up(open.row, reason));
+        let tries = self.flush_tries;
+        let rows = self
+            .lose_instance()
+            .into_iter()
+            .map(|open| retries_used_up(Row { attempts: open.row.attempts.max(tries), ..open.row }, reason));
         events.extend(rows.map(SinkEvent::Failed));
     }
 

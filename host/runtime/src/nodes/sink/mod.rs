@@ -116,6 +116,8 @@ pub(crate) struct Sink {
     told_violations: (u64, Moment),
     /// Calls of `flush` that succeeded.
     pub flushes: u64,
+    /// Rows that the sink asked to be tried again with, each as often as it did.
+    pub retries: u64,
 }
 
 impl Sink {
@@ -141,6 +143,7 @@ impl Sink {
             violations: 0,
             told_violations: (0, Moment::START),
             flushes: 0,
+            retries: 0,
         }
     }
 
@@ -179,9 +182,9 @@ impl Sink {
         self.flush_if_due(now, events);
     }
 
-    /// Whether new rows may be written: nothing is written one by one, and nothing waits.
+    /// Whether new rows may be written: nothing is written one by one, nothing waits, and no stop ended a call.
     fn is_free(&self) -> bool {
-        self.wait.is_none() && self.alone.is_empty()
+        !self.closed && self.wait.is_none() && self.alone.is_empty()
     }
 
     /// When `progress` has something to do.

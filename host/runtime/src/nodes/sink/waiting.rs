@@ -16,23 +16,25 @@ impl Sink {
         self.wait.and(self.answer.as_deref())
     }
 
-    /// Every row that is here, with what would release it.
-    pub(crate) fn each_row(&self, now: Moment, mut each: impl FnMut(&Row, Release)) {
+    /// Every row that is here, with the attempt that it is at, and what would release it.
+    pub(crate) fn each_row(&self, now: Moment, mut each: impl FnMut(&Row, u32, Release)) {
         let until = |moment: Moment| u64::try_from(moment.since(now).as_millis()).unwrap_or(u64::MAX);
         let wait = self.wait.map(|wait| Release::Sink { in_ms: until(wait) });
         let held = wait.clone().unwrap_or(Release::Completion { flush_in_ms: self.flush_due().map(until) });
         for open in self.table.iter() {
-            each(&open.row, held.clone());
+            // What is written is tried by flushing it.
+            each(&open.row, open.row.attempts.max(self.flush_tries), held.clone());
         }
         for lane in self.lanes.iter() {
             let in_ms = until(lane.due);
             for (index, row) in lane.rows.iter().enumerate() {
-                each(row, if index == 0 { Release::Retry { in_ms } } else { Release::Turn { in_ms } });
+                let release = if index == 0 { Release::Retry { in_ms } } else { Release::Turn { in_ms } };
+                each(row, row.attempts, release);
             }
         }
         let turn = wait.unwrap_or(Release::Turn { in_ms: 0 });
         for row in self.queue.iter().chain(self.alone.iter().map(|open| &open.row)) {
-            each(row, turn.clone());
+            each(row, row.attempts, turn.clone());
         }
     }
 
@@ -49,6 +51,21 @@ impl Sink {
         if self.wait.is_some() {
             self.abandon_waiting();
         }
+    }
+
+    /// A stop ended a call, and the instance with it: no row that is here is written any more.
+    pub(super) fn end_early(&mut self, call: &str) {
+        let rows = self.table.len() + self.waiting();
+        tracing::warn!(
+            rows,
+            call,
+            "a call of a sink did not come back in time for the stop; the records that it holds stay uncommitted and are \
+             delivered again"
+        );
+        self.closed = true;
+        self.calls = None;
+        self.table.drain().for_each(|open| open.row.token.give_up());
+        self.abandon_waiting();
     }
 
     pub(super) fn abandon_waiting(&mut self) {
@@ -84,6 +101,7 @@ impl Sink {
                 events.push(SinkEvent::Failed(retries_used_up(open.row, reason)));
                 continue;
             }
+            self.retries += 1;
             let partition = open.row.partition();
             let mut backoff = backoff.clone();
             let mut due = now;

@@ -409,3 +409,25 @@ fn a_row_that_the_sink_gives_back_late_waits_before_rows_that_it_was_not_given()
     // The third one, of which that flush said nothing, is sent once more by itself.
     assert_eq!(given, [0, 1, 2, 0, 1, 3, 4, 2]);
 }
+
+#[test]
+fn a_call_that_a_stop_ended_books_nothing_and_its_rows_are_given_up() {
+    for ended in [Call::Write, Call::Flush] {
+        let mut bench = Bench::new(BOUNDS, move |call, own, held| {
+            if call == ended && held.contains(&(0, 2)) {
+                // What it completed before counts all the same.
+                return Says { completes: vec![(0, 0)], ..fails(Cause::Stopped) };
+            }
+            Says { completes: vec![], ..good(call, own, held) }
+        });
+        bench.arrive(&[0, 1]);
+        bench.arrive(&[0, 0]);
+        bench.sink.ask_flush();
+        bench.progress();
+        assert_eq!(bench.ended.iter().collect::<Vec<_>>(), [(&(0, 0), &None)], "{ended:?}");
+        assert!(bench.sink.is_quiet() && bench.sink.next_due().is_none());
+        assert_eq!(bench.world.lock().unwrap().starts, 0, "no other instance is started for a stop");
+        assert_eq!(bench.accounts.ledger().outstanding, 3);
+        assert_eq!(bench.sink.close(&mut Vec::new()), Ok(()));
+    }
+}
