@@ -78,6 +78,10 @@ pub trait Broker: Send + Sync {
     /// The first offset of a partition and the one after its last.
     fn bounds(&self, partition: &TopicPartition, timeout: Duration) -> Result<Bounds, KafkaError>;
 
+    /// Warns of what will end by itself, such as a certificate. Called now and then while a flow runs; cheap, and asks no
+    /// broker.
+    fn look_ahead(&self) {}
+
     /// A worker's reader of these partitions, each from its start; nothing is read before its first `take`. `sharing`:
     /// how many partitions the whole process reads, which share the prefetch.
     fn reader(&self, assigned: Vec<Assigned>, sharing: usize, waker: Waker) -> Result<Reader, KafkaError>;

@@ -16,9 +16,6 @@ const KEYS: [&str; 5] =
 
 const CERTIFICATE: &str = "ssl.certificate.location";
 
-/// A certificate that holds for fewer days is warned of at the start.
-const SOON_DAYS: u32 = 1;
-
 /// What a client has read.
 #[derive(Debug, Default)]
 pub(super) struct Files(Vec<File>);
@@ -61,21 +58,9 @@ impl Files {
         })
     }
 
-    /// Warns of a client's certificate that has run out, or will soon: brokers refuse it from then on at every new
-    /// connection.
-    pub(super) fn warn_ahead(&self) {
-        let Some(file) = self.0.iter().find(|file| file.key == CERTIFICATE) else { return };
-        let Some(leaf) = leaf(&file.path) else { return };
-        let soon = Asn1Time::days_from_now(SOON_DAYS);
-        if soon.is_ok_and(|soon| leaf.not_after() < &*soon) {
-            tracing::warn!(
-                target: "kafka",
-                file = %file.path.display(),
-                until = %leaf.not_after(),
-                "the client's certificate is valid for less than a day, or has expired: renew its file; brokers refuse it \
-                 from then on, and the flow begins anew with what the file holds by then"
-            );
-        }
+    /// The file of the client's certificate, where it is one that can be looked into.
+    pub(super) fn certificate_file(&self) -> Option<&Path> {
+        self.0.iter().find(|file| file.key == CERTIFICATE).map(|file| &*file.path)
     }
 }
 
@@ -88,7 +73,7 @@ fn digest(path: &Path) -> Option<u64> {
 }
 
 /// The first certificate of a file, which is the client's own.
-fn leaf(path: &Path) -> Option<X509> {
+pub(super) fn leaf(path: &Path) -> Option<X509> {
     X509::from_pem(&std::fs::read(path).ok()?).ok()
 }
 

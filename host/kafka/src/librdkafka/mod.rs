@@ -6,6 +6,7 @@
 //!
 //! All calls into C are in `raw`; what codes mean is decided in `classify`; which keys are set, in `config`.
 
+mod ahead;
 mod asked;
 mod classify;
 mod commits;
@@ -24,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use loom_types::{CommitOffset, TopicPartition};
 
+use self::ahead::Ahead;
 use self::asked::Asked;
 use self::classify::configuration;
 use self::commits::Commits;
@@ -50,6 +52,7 @@ pub struct KafkaBroker {
     groups: Groups,
     /// Producer clients that were asked about their topics, for the writers to come: they are connected already.
     producers: Mutex<Vec<(Arc<ProducerSettings>, Arc<Client>)>>,
+    certificates: Ahead,
 }
 
 impl KafkaBroker {
@@ -60,9 +63,10 @@ impl KafkaBroker {
     /// [`crate::Kind::Configuration`] with librdkafka's sentence, where it refuses a key.
     pub fn new(settings: ConsumerSettings) -> Result<KafkaBroker, KafkaError> {
         let control = asker(settings.clone())?;
-        control.client().files().warn_ahead();
+        let certificates = Ahead::default();
+        certificates.watch(control.client().files());
         let groups = Groups::new(settings.clone());
-        Ok(KafkaBroker { settings, control, groups, producers: Mutex::new(Vec::new()) })
+        Ok(KafkaBroker { settings, control, groups, producers: Mutex::new(Vec::new()), certificates })
     }
 
     /// A producer client, kept from an earlier question or new.
@@ -72,7 +76,11 @@ impl KafkaBroker {
         spare.retain(|(_, client)| !client.files().are_replaced());
         match spare.iter().position(|(of, _)| of == settings) {
             Some(index) => Ok(spare.swap_remove(index).1),
-            None => start_producer(settings),
+            None => {
+                let client = start_producer(settings)?;
+                self.certificates.watch(client.files());
+                Ok(client)
+            }
         }
     }
 }
@@ -168,6 +176,10 @@ impl Broker for KafkaBroker {
             raw::bounds(client, &topic, partition.partition, wait)
         })?;
         Ok(Bounds { low: CommitOffset(low), high: CommitOffset(high) })
+    }
+
+    fn look_ahead(&self) {
+        self.certificates.look();
     }
 
     fn reader(&self, assigned: Vec<Assigned>, sharing: usize, waker: Waker) -> Result<Reader, KafkaError> {

@@ -199,6 +199,9 @@ impl Keeper {
         }
         let missing = self.parts.topics.iter().any(|topic| topic.missing_since.is_some());
         let all = self.beats.is_multiple_of(TOPICS_EVERY);
+        if all {
+            self.parts.broker.look_ahead();
+        }
         if (missing || all) && self.parts.gate.get() != Commits::Shut {
             self.look_at_topics(now);
         }
