@@ -19,8 +19,10 @@ struct Shared {
     now: Arc<dyn Fn() -> Moment + Send + Sync>,
     requested: AtomicBool,
     since: OnceLock<Moment>,
-    /// The flow begins anew afterwards.
+    /// The flow is to begin anew afterwards.
     anew: AtomicBool,
+    /// It is to stop, whatever else was asked for.
+    over: AtomicBool,
     bells: Mutex<Vec<Arc<Bell>>>,
     /// Requests that are made with this one.
     rounds: Mutex<Vec<Weak<Shared>>>,
@@ -51,6 +53,7 @@ impl Stop {
             requested: AtomicBool::new(false),
             since: OnceLock::new(),
             anew: AtomicBool::new(false),
+            over: AtomicBool::new(false),
             bells: Mutex::default(),
             rounds: Mutex::default(),
         };
@@ -60,6 +63,11 @@ impl Stop {
     /// Asks for the graceful stop: intake ends, what is in flight is written, offsets are committed. Callable from any
     /// thread, any number of times.
     pub fn request(&self) {
+        self.shared.over.store(true, Ordering::Release);
+        self.end();
+    }
+
+    fn end(&self) {
         self.shared.since.get_or_init(|| (self.shared.now)());
         self.shared.requested.store(true, Ordering::Release);
         for bell in self.shared.bells.lock().unwrap_or_else(PoisonError::into_inner).iter() {
@@ -72,12 +80,12 @@ impl Stop {
     /// Asks for the end of this round alone, as after a crash: the flow begins anew from the committed offsets.
     pub(crate) fn request_anew(&self) {
         self.shared.anew.store(true, Ordering::Release);
-        self.request();
+        self.end();
     }
 
-    /// Whether a worker asked for a new beginning.
+    /// Whether a worker asked for a new beginning, and nobody for the stop.
     pub(crate) fn begins_anew(&self) -> bool {
-        self.shared.anew.load(Ordering::Acquire)
+        self.shared.anew.load(Ordering::Acquire) && !self.shared.over.load(Ordering::Acquire)
     }
 
     /// A request of its own, which this one makes too: for one round of a flow that may begin anew.

@@ -52,6 +52,11 @@ impl Assembled {
             outcome.summary.counters.add(&before);
             let Some(reason) = outcome.restart.take() else { return outcome };
             if !outcome.failures.is_empty() || stop.is_requested() {
+                tracing::warn!(
+                    flow = &*plan.name,
+                    reason = &*reason,
+                    "the flow was to begin anew, and stops instead; what is not committed is delivered again at the next start"
+                );
                 return outcome;
             }
             let Some(components) =

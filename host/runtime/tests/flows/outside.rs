@@ -234,3 +234,29 @@ fn an_input_topic_that_is_deleted_is_told_and_its_neighbours_go_on_until_it_is_m
     assert_eq!(outcome.status(), 4);
     assert!(outcome.failures.iter().any(|failure| failure.message.contains("made again")));
 }
+
+#[test]
+fn an_input_topic_that_stays_away_stops_the_flow_with_what_was_read_committed_and_it_can_start_again() {
+    let broker = broker(&["out"]);
+    broker.create_topic("in-away", 1);
+    broker.produce("in-away", 0, Record::value("gone"));
+    let yaml = quick("").replace("[in]", "[in, in-away]");
+    let running = start(&yaml, &broker);
+    running.until_committed_at(&place("in-away", 0), 1);
+    broker.delete_topic("in-away");
+    numbered(&broker, 0..3);
+    let outcome = running.ended();
+    assert_eq!(outcome.status(), 4);
+    let [failure] = &outcome.failures[..] else { panic!("{:?}", outcome.failures) };
+    assert!(failure.message.contains("in-away: the input topic was deleted"), "{failure:?}");
+    assert_eq!(committed(&broker), Some(3), "its neighbours are not held up");
+
+    broker.create_topic("in-away", 1);
+    broker.produce("in-away", 0, Record::value("again"));
+    let again = start(&yaml, &broker);
+    again.until_count("out", 5);
+    assert_eq!(again.stop().failures, []);
+    let mut seen = payloads(&broker, "out");
+    seen.sort();
+    assert_eq!(seen, ["0", "1", "2", "again", "gone"]);
+}

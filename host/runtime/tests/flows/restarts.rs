@@ -1,10 +1,12 @@
 //! Producers that cannot go on: the flow begins anew in place, from the committed offsets, and not for ever.
 
 use loom_kafka::Kind;
-use loom_kafka::memory::{Call, RowFault, When};
+use loom_kafka::memory::{Call, CommitFault, RowFault, When};
 use loom_runtime::Options;
+use loom_runtime::status::RunPhase;
 
 use crate::harness::{broker, committed, flow, kafka_error, payloads, produce, start, start_with};
+use crate::status::{until, watched};
 
 const TO_OUT: &str = "process: [ { into_topic: out } ]\n";
 
@@ -70,6 +72,32 @@ fn a_stop_during_a_new_beginning_is_a_clean_stop() {
     running.until("questions in vain", |view| view.calls(Call::Topics) > asked);
     let outcome = running.stop();
     assert_eq!(outcome.failures, []);
+}
+
+#[test]
+fn a_stop_while_a_round_ends_is_as_any_other_and_what_was_not_committed_comes_again() {
+    let broker = broker(&["out"]);
+    produce(&broker, &["a"]);
+    let yaml = flow("", &format!("runtime: {{ shutdown_timeout: 20s }}\n{TO_OUT}"));
+    let (running, board) = watched(&yaml, &broker);
+    running.until_committed(1);
+    broker.faults().commit(When::always(), CommitFault::Unanswered);
+    let asked = broker.view(|view| view.calls(Call::Commit));
+    produce(&broker, &["b"]);
+    running.until("a commit under way", |view| view.calls(Call::Commit) > asked);
+    broker.faults().writer_error(kafka_error(Kind::Fatal, "_FATAL"));
+    until(&board, "the round ends", |status| status.phase == RunPhase::Stopping);
+    let outcome = running.stop();
+    // No round follows that could commit what this one could not.
+    assert_eq!((outcome.status(), outcome.summary.counters.restarts), (4, 0));
+    assert!(outcome.failures[0].message.contains("final commit"), "{:?}", outcome.failures);
+    assert_eq!(committed(&broker), Some(1));
+
+    broker.faults().clear();
+    let again = start(&flow("", TO_OUT), &broker);
+    again.until_committed(2);
+    assert_eq!(again.stop().failures, []);
+    assert_eq!(payloads(&broker, "out"), ["a", "b", "b"]);
 }
 
 #[test]
