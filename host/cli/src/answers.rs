@@ -8,7 +8,7 @@ use loom_flow::{ClientKind, ComponentFacts, Components, Environment, KafkaKeys, 
 use loom_kafka::librdkafka;
 use loom_plugin::{Facts, FactsError, read_facts};
 
-use crate::flow_file::words;
+use crate::flow_file::{nearest_hint, words};
 
 /// No secret or certificate is larger; it bounds what an endless file can take.
 const MAX_FILE: u64 = 1 << 20;
@@ -26,7 +26,8 @@ impl Environment for ProcessEnvironment {
 
     fn file(&self, path: &Path) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+        let mut read = || File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut bytes);
+        read().map_err(|error| io::Error::new(error.kind(), words(&error)))?;
         if bytes.len() as u64 > MAX_FILE {
             return Err(io::Error::other(format!("it is larger than {} KiB", MAX_FILE >> 10)));
         }
@@ -42,9 +43,23 @@ impl Components for PluginFiles {
         read_facts(path).map(|facts| of_component(&facts)).map_err(|error| why_no_plugin(&error))
     }
 
+    fn hint(&self, path: &Path) -> Option<String> {
+        match read_facts(path) {
+            Err(FactsError::Unreadable { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                let beside = "build the plugin, or name its file: a path is beside the flow file";
+                Some(nearest_hint(path, &source, is_component).unwrap_or_else(|| beside.to_owned()))
+            }
+            _ => None,
+        }
+    }
+
     fn is_foreign(&self, path: &Path) -> bool {
         read_facts(path).is_err_and(|error| !error.is_bad_file())
     }
+}
+
+fn is_component(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "wasm")
 }
 
 /// Why a file is no plugin of this host, with the system's errors in plain words.

@@ -142,10 +142,10 @@ fn issue(name: &str, message: String, hint: Option<String>) -> Box<Issue> {
 
 /// The bytes, or what is wrong and what to do.
 fn read_bytes(path: &Path) -> Result<Vec<u8>, (String, Option<String>)> {
-    let failed = |error: io::Error| (words(&error), nearest_hint(path, &error));
+    let failed = |error: io::Error| (words(&error), nearest_hint(path, &error, is_yaml));
     let file = File::open(path).map_err(failed)?;
     if file.metadata().map_err(failed)?.is_dir() {
-        let inside = yaml_files(path);
+        let inside = files_of(path, is_yaml);
         let hint = match inside.as_slice() {
             [] => "name the YAML file itself".to_owned(),
             some => format!("name the YAML file itself, such as {}", some[0].display()),
@@ -171,8 +171,8 @@ pub fn words(error: &io::Error) -> String {
     }
 }
 
-/// For a file that is not there: the one in its folder whose name is nearest.
-fn nearest_hint(path: &Path, error: &io::Error) -> Option<String> {
+/// For a file that is not there: the one in its folder whose name is nearest, of those that may be meant.
+pub fn nearest_hint(path: &Path, error: &io::Error, may_be_meant: fn(&Path) -> bool) -> Option<String> {
     if error.kind() != ErrorKind::NotFound {
         return None;
     }
@@ -181,7 +181,7 @@ fn nearest_hint(path: &Path, error: &io::Error) -> Option<String> {
         return Some(format!("the folder {} is not there", folder.display()));
     }
     let wanted = path.file_name()?.to_string_lossy().into_owned();
-    let near = yaml_files(folder)
+    let near = files_of(folder, may_be_meant)
         .into_iter()
         .filter_map(|file| {
             let name = file.file_name()?.to_string_lossy().into_owned();
@@ -192,10 +192,10 @@ fn nearest_hint(path: &Path, error: &io::Error) -> Option<String> {
     Some(format!("did you mean {}?", near.1.display()))
 }
 
-/// The YAML files of a folder, by name; empty if it cannot be read.
-fn yaml_files(folder: &Path) -> Vec<PathBuf> {
+/// Such files of a folder, by name; empty if it cannot be read.
+fn files_of(folder: &Path, wanted: fn(&Path) -> bool) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let paths = entries.map(|entry| entry.path()).filter(|path| is_yaml(path));
+    let paths = entries.map(|entry| entry.path()).filter(|path| wanted(path));
     let mut files: Vec<PathBuf> = paths.take(1000).collect();
     files.sort();
     files

@@ -82,6 +82,12 @@ pub trait Components {
     /// Why the file cannot be read, or is no component for this host: a sentence without a full stop.
     fn facts(&self, path: &Path) -> Result<ComponentFacts, String>;
 
+    /// What to do about a file without facts, such as the file that is meant.
+    fn hint(&self, path: &Path) -> Option<String> {
+        let _ = path;
+        None
+    }
+
     /// Whether a file without facts is a component all the same, made for another host: the file is right, and its
     /// pairing with this runtime is not.
     fn is_foreign(&self, path: &Path) -> bool {

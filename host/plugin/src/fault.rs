@@ -58,7 +58,10 @@ pub(crate) fn read(
     let trapped = |reason, worn| Fault { cause: Cause::Trap, reason, worn, waited: false };
     if refused {
         return trapped(
-            format!("reached its memory limit of {} and trapped: {told}", size(limits.memory)),
+            format!(
+                "reached its memory limit of {} (`limits.memory` raises it): {told}",
+                size(limits.memory)
+            ),
             true,
         );
     }

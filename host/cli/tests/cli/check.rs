@@ -88,6 +88,33 @@ fn a_file_that_cannot_be_read_is_one_issue_in_both_forms() {
 }
 
 #[test]
+fn files_that_a_flow_names_and_that_are_not_there_come_with_what_to_do() {
+    let hints = |flow: &str, files: &[(&str, &[u8])]| {
+        let flow = [("flow.yaml", flow.as_bytes())];
+        let (_, report) = json(&Folder::with(&[&flow, files].concat()), &[]);
+        let issue = report["issues"].as_array().and_then(|issues| issues.first()).expect("an issue").clone();
+        (
+            issue["message"].as_str().unwrap_or_default().to_owned(),
+            issue["hint"].as_str().unwrap_or_default().to_owned(),
+        )
+    };
+    let (message, hint) = hints(&flow_with_step("enrich.wasm"), &[("enrihc.wasm", b"")]);
+    assert!(
+        message.contains("no such file") && hint.contains("did you mean ") && hint.contains("enrihc.wasm"),
+        "{hint}"
+    );
+    let (_, hint) = hints(&flow_with_step("enrich.wasm"), &[]);
+    assert!(hint.contains("build the plugin"), "{hint}");
+    let (_, hint) = hints(&flow_with_step("gone/enrich.wasm"), &[]);
+    assert!(hint.contains("gone is not there"), "{hint}");
+    let (message, hint) = hints(&SOUND.replace("group_id: small", "group_id: \"${file:gone}\""), &[]);
+    assert!(
+        message.ends_with("cannot be read: no such file") && hint.contains("beside the flow file"),
+        "{message}: {hint}"
+    );
+}
+
+#[test]
 fn what_is_no_yaml_is_one_issue() {
     let wrong: [(&str, &[u8]); 4] = [
         ("not YAML", b"name: [unclosed\nkafka: }"),

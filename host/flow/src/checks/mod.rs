@@ -70,6 +70,7 @@ pub(crate) struct Checks<'a> {
 /// Why a component's facts are not known.
 struct Unknown {
     why: String,
+    hint: Option<String>,
     /// It is a component, made for another host.
     foreign: bool,
 }
@@ -151,7 +152,8 @@ fn ask(
             let Some(component) = component.filter(|component| !component.text.open) else { continue };
             let path: &Path = &component.path;
             if !facts.contains_key(path) {
-                let unknown = |why| Unknown { why, foreign: components.is_foreign(path) };
+                let unknown =
+                    |why| Unknown { why, hint: components.hint(path), foreign: components.is_foreign(path) };
                 facts.insert(path.to_owned(), components.facts(path).map_err(unknown));
             }
         }
@@ -186,8 +188,15 @@ fn open_ends(processes: &[Seated<'_>], of: impl Fn(Seat) -> bool) -> Vec<Place> 
     .collect()
 }
 
+/// A plugin whose component cannot be used.
+struct Unusable<'f> {
+    component: &'f ComponentSpec,
+    message: String,
+    hint: Option<String>,
+}
+
 /// The used plugins whose components cannot be used, each once: those made for another host, or all others.
-fn unusable<'f>(checks: &Checks<'f>, foreign: bool) -> Vec<(&'f PluginSpec, &'f ComponentSpec, String)> {
+fn unusable<'f>(checks: &Checks<'f>, foreign: bool) -> Vec<Unusable<'f>> {
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
     for (node, _) in nodes(&checks.processes) {
@@ -200,7 +209,12 @@ fn unusable<'f>(checks: &Checks<'f>, foreign: bool) -> Vec<(&'f PluginSpec, &'f 
             if let Some(Err(unknown)) = checks.facts.get(&component.path)
                 && unknown.foreign == foreign
             {
-                found.push((plugin, component, checks.outside.redact(&unknown.why)));
+                let why = checks.outside.redact(&unknown.why);
+                found.push(Unusable {
+                    component,
+                    message: format!("the plugin `{}` cannot be loaded: {why}", plugin.name),
+                    hint: unknown.hint.as_deref().map(|hint| checks.outside.redact(hint)),
+                });
             }
         }
     }

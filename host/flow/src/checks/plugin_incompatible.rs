@@ -1,6 +1,6 @@
 //! `PLUGIN_INCOMPATIBLE`: the component of each used plugin is made for this host.
 
-use super::{Checks, unusable};
+use super::{Checks, Unusable, unusable};
 use crate::entry::{Entry, Raised, flow};
 use crate::issue::{Code, Severity};
 use crate::report::Problem;
@@ -38,8 +38,8 @@ errors: { default: [ { into_topic: orders.failed } ] }
 };
 
 pub(super) fn check(checks: &mut Checks<'_>) {
-    for (plugin, component, why) in unusable(checks, true) {
-        let message = format!("the plugin `{}` cannot be loaded: {why}", plugin.name);
-        checks.report.push(&component.text.place, Problem::error(Code::PluginIncompatible, message));
+    for Unusable { component, message, hint } in unusable(checks, true) {
+        let problem = Problem::error(Code::PluginIncompatible, message).maybe_hint(hint);
+        checks.report.push(&component.text.place, problem);
     }
 }

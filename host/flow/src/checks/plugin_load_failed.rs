@@ -1,6 +1,6 @@
 //! `PLUGIN_LOAD_FAILED`: the file of each used plugin is there and is a component.
 
-use super::{Checks, unusable};
+use super::{Checks, Unusable, unusable};
 use crate::entry::{Entry, Raised, flow};
 use crate::issue::{Code, Severity};
 use crate::report::Problem;
@@ -37,8 +37,8 @@ errors: { default: [ { into_topic: orders.failed } ] }
 };
 
 pub(super) fn check(checks: &mut Checks<'_>) {
-    for (plugin, component, why) in unusable(checks, false) {
-        let message = format!("the plugin `{}` cannot be loaded: {why}", plugin.name);
-        checks.report.push(&component.text.place, Problem::error(Code::PluginLoadFailed, message));
+    for Unusable { component, message, hint } in unusable(checks, false) {
+        let problem = Problem::error(Code::PluginLoadFailed, message).maybe_hint(hint);
+        checks.report.push(&component.text.place, problem);
     }
 }

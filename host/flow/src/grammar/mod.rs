@@ -140,6 +140,12 @@ impl Mapping {
         self.keys.iter().find(|key| key.name == name)
     }
 
+    /// The first of its keys whose mapping has a key of that name.
+    pub(crate) fn section_with(&self, name: &str) -> Option<&'static str> {
+        let has = |key: &&Key| matches!(key.value, Value::Mapping(section) if section.key(name).is_some());
+        self.keys.iter().find(has).map(|key| key.name)
+    }
+
     /// The names of its keys.
     pub(crate) fn names(&self) -> Vec<&'static str> {
         self.keys.iter().map(|key| key.name).collect()

@@ -4,6 +4,7 @@
 //! aliases cannot multiply a small file into all memory. At a bound reading stops with an issue.
 
 use std::collections::HashMap;
+use std::str::Chars;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span as ParserSpan, StrInput, Tag};
 
@@ -40,12 +41,20 @@ pub(super) enum Stop {
 pub(super) fn build(text: &str, file: FileId, faults: &mut Vec<Fault>) -> Result<Option<Node>, Stop> {
     let mut builder = Builder { stack: Vec::new(), anchors: HashMap::new(), weight: 0, root: None, faults };
     let mut parser = Parser::new_from_str(text);
+    let mut blanks = Blanks { rest: text.chars(), at: 0, run: 0 };
     let mut last_line = 0;
     loop {
         let (event, span) = match next(&mut parser) {
             None => return Ok(builder.root),
             Some(Err(error)) => return Err(Stop::Syntax { error, last_line }),
-            Some(Ok((event, span))) => (event, convert(file, span)),
+            Some(Ok((event, span))) => {
+                let mut here = convert(file, span);
+                if let Event::Scalar(_, ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted, ..) = event {
+                    let end = here.end.col.saturating_sub(blanks.before(span.end.index()));
+                    here.end = Pos { col: end, ..here.end }.max(here.start);
+                }
+                (event, here)
+            }
         };
         last_line = span.start.line;
         if let Event::DocumentStart(_) = event
@@ -70,6 +79,27 @@ pub(super) fn convert(file: FileId, span: ParserSpan) -> Span {
     };
     let start = pos(span.start.line(), span.start.col());
     Span { file, start, end: pos(span.end.line(), span.end.col()).max(start) }
+}
+
+/// Blanks behind quoted values, which the parser counts as theirs.
+struct Blanks<'t> {
+    rest: Chars<'t>,
+    /// Characters that were passed, and the blanks at their end.
+    at: usize,
+    run: u32,
+}
+
+impl Blanks<'_> {
+    /// How many stand before this character; asked in the order of the text.
+    fn before(&mut self, index: usize) -> u32 {
+        while self.at < index
+            && let Some(next) = self.rest.next()
+        {
+            self.at += 1;
+            self.run = if matches!(next, ' ' | '\t') { self.run + 1 } else { 0 };
+        }
+        self.run
+    }
 }
 
 struct Builder<'f> {

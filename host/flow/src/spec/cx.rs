@@ -56,10 +56,13 @@ impl Cx<'_> {
             Problem::warning(Code::VariableUnset, message)
         };
         let hint = match written.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) {
-            Some(name) if !name.starts_with("file:") => {
-                Some(format!("set it, or give a default: `${{{name}:-value}}`"))
-            }
-            _ => None,
+            Some(name) if name.starts_with("file:") => Some(
+                "a path is beside the flow file, unless it begins with `/`: put the file there, or name the one that is \
+                 meant"
+                    .to_owned(),
+            ),
+            Some(name) => Some(format!("set it, or give a default: `${{{name}:-value}}`")),
+            None => None,
         };
         self.push(place, problem.maybe_hint(hint));
     }

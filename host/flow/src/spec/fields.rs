@@ -131,7 +131,13 @@ impl<'n> Fields<'n> {
             self.asked
         );
         for entry in self.entries.iter().filter(|entry| self.mapping.key(&entry.key.text).is_none()) {
-            unknown_key(cx, &self.path, &entry.key, what, &self.mapping.names());
+            match self.mapping.section_with(&entry.key.text) {
+                Some(section) => {
+                    let hint = format!("it stands in `{}`: write it there", child(&self.path, section));
+                    push_unknown(cx, &self.path, &entry.key, what, hint);
+                }
+                None => unknown_key(cx, &self.path, &entry.key, what, &self.mapping.names()),
+            }
         }
     }
 
@@ -173,11 +179,15 @@ pub(crate) fn example(key: &str) -> Option<&'static str> {
 
 /// Reports a key that its mapping does not know.
 pub(crate) fn unknown_key(cx: &mut Cx<'_>, path: &str, key: &Key, what: &str, known: &[&str]) {
-    let message = format!("{what} has no key `{}`", key.text);
     let hint = match nearest(&key.text, known) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("its keys are {}", list(known)),
     };
+    push_unknown(cx, path, key, what, hint);
+}
+
+fn push_unknown(cx: &mut Cx<'_>, path: &str, key: &Key, what: &str, hint: String) {
+    let message = format!("{what} has no key `{}`", key.text);
     cx.push(&key_place(path, key), Problem::error(Code::UnknownKey, message).hint(hint));
 }
 
