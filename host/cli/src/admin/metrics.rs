@@ -99,6 +99,16 @@ impl Scrape {
             ledger(|one| one.ledger.skipped),
         )?;
         out.counter("loom_records_resolved", "Records that are done", ledger(|one| one.ledger.resolved))?;
+        out.counter(
+            "loom_records_given_up",
+            "Records that were unresolved at a restart in place, and are read again",
+            ledger(|one| one.ledger.given_up),
+        )?;
+        out.counter(
+            "loom_tokens_given_up",
+            "Tokens in the flow at a restart in place",
+            ledger(|one| one.ledger.given_up_tokens),
+        )?;
         out.counter("loom_tokens_minted", "Tokens minted", ledger(|one| one.ledger.minted))?;
         out.counter("loom_tokens_consumed", "Tokens split or grouped", ledger(|one| one.ledger.consumed))?;
         let ended = each().flat_map(|(labels, one)| {

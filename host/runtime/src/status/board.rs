@@ -17,7 +17,8 @@ use super::document::{
     AddedPartition, Call, ClientError, CommitStatus, NodeStatus, OutputStatus, PartitionStatus, PluginRef,
     PluginStatus, RunPhase,
 };
-use super::merge::millis;
+use super::earlier::Earlier;
+use super::merge::{millis, put_together};
 use crate::stop::Bell;
 
 /// How much a worker is asked for.
@@ -105,6 +106,7 @@ pub(super) struct State {
     pub plugins: Vec<PluginStatus>,
     pub slots: Vec<Slot>,
     pub findings: Findings,
+    pub earlier: Earlier,
     pub notes: BTreeMap<String, String>,
     pub restarts: u64,
     pub missing_topics: Vec<String>,
@@ -146,6 +148,7 @@ impl Board {
             plugins: Vec::new(),
             slots: Vec::new(),
             findings: Findings::default(),
+            earlier: Earlier::default(),
             notes: BTreeMap::new(),
             restarts: 0,
             missing_topics: Vec::new(),
@@ -175,6 +178,7 @@ impl Board {
     /// The flow restarts itself in place, and is starting again.
     pub fn restarting(&self) {
         let mut state = self.lock();
+        state.earlier = Earlier::of(put_together(&state, Instant::now()));
         state.restarts += 1;
         state.phase = RunPhase::Starting;
         state.slots.clear();

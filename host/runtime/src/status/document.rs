@@ -467,8 +467,8 @@ pub struct ClientError {
     pub text: String,
 }
 
-/// The counts of one partition, or of several added up. Two equations hold: `registered = resolved + outstanding`, and
-/// `minted = ended + consumed + live`.
+/// The counts of one partition, or of several added up. Two equations hold: `registered = resolved + outstanding +
+/// given_up`, and `minted = ended + consumed + live + given_up_tokens`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerStatus {
     /// Records registered.
@@ -485,6 +485,12 @@ pub struct LedgerStatus {
     pub consumed: u64,
     /// Tokens in the flow.
     pub live: u64,
+    /// Records that were outstanding when the flow began anew in place: they are read again.
+    #[serde(default)]
+    pub given_up: u64,
+    /// Tokens that were live then.
+    #[serde(default)]
+    pub given_up_tokens: u64,
     /// Rows by how they ended; every ending of the closed list is there.
     pub ended: BTreeMap<String, u64>,
 }
@@ -499,6 +505,8 @@ impl LedgerStatus {
         self.minted += other.minted;
         self.consumed += other.consumed;
         self.live += other.live;
+        self.given_up += other.given_up;
+        self.given_up_tokens += other.given_up_tokens;
         for (ending, rows) in &other.ended {
             *self.ended.entry(ending.clone()).or_default() += rows;
         }
@@ -516,6 +524,8 @@ impl From<&loom_delivery::Ledger> for LedgerStatus {
             minted: ledger.minted,
             consumed: ledger.consumed,
             live: ledger.live,
+            given_up: 0,
+            given_up_tokens: 0,
             ended: endings.map(|ending| (ending.name().to_owned(), ledger.ended(*ending))).collect(),
         }
     }

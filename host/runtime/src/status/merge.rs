@@ -33,7 +33,7 @@ impl Board {
     }
 }
 
-fn put_together(state: &State, now: Instant) -> Status {
+pub(super) fn put_together(state: &State, now: Instant) -> Status {
     let mut status = Status {
         version: VERSION,
         flow: state.flow.clone(),
@@ -46,16 +46,20 @@ fn put_together(state: &State, now: Instant) -> Status {
         added_partitions: state.added_partitions.clone(),
         ..Status::default()
     };
-    let mut nodes: Vec<NodeStatus> = Vec::new();
-    let mut outputs: BTreeMap<String, OutputStatus> = BTreeMap::new();
+    let earlier = &state.earlier;
+    let (mut nodes, mut outputs) = (earlier.nodes.clone(), earlier.outputs.clone());
+    status.cycles = earlier.cycles;
+    (status.commits.requests, status.commits.failures) = (earlier.commits, earlier.commit_failures);
     for (index, slot) in state.slots.iter().enumerate() {
         let worker = u32::try_from(index).unwrap_or(u32::MAX);
         let part = &slot.part;
         let age_ms = millis(now.saturating_duration_since(part.at));
         status.workers.push(WorkerInfo { worker, age_ms, ended: slot.ended, call: slot.call(now) });
-        status
-            .partitions
-            .extend(part.partitions.iter().map(|partition| known(partition, &state.findings, now)));
+        for partition in &part.partitions {
+            let mut partition = known(partition, &state.findings, now);
+            earlier.add_to(&mut partition);
+            status.partitions.push(partition);
+        }
         add_nodes(&mut nodes, part);
         for output in &part.outputs {
             add_output(&mut outputs, output);

@@ -7,6 +7,7 @@
 mod board;
 mod calling;
 mod document;
+mod earlier;
 mod merge;
 mod part;
 mod places;
@@ -22,7 +23,7 @@ pub use document::{
 };
 pub use ready::{WORKER_SILENT_MS, long};
 
-pub(crate) use board::Seat;
+pub(crate) use board::{Detail, Seat};
 pub(crate) use calling::Calling;
 pub(crate) use part::{Start, berth};
 pub(crate) use watcher::Watcher;

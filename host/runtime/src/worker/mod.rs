@@ -22,7 +22,7 @@ use crate::clock::Clock;
 use crate::keeper::{Desk, Gate};
 use crate::nodes::{Flow, NodeId, Op, Shared};
 use crate::outputs::News;
-use crate::status::Seat;
+use crate::status::{Detail, Seat};
 use crate::stop::Stop;
 use crate::summary::{Outcome, PartitionSummary, Summary, Unresolved};
 use crate::{End, Options};
@@ -351,6 +351,10 @@ impl Worker {
 
     /// What this worker did; it is over.
     pub(crate) fn outcome(&mut self) -> Outcome {
+        if let Some(seat) = &self.seat {
+            // Its last numbers are what counting goes on from, where another round follows.
+            seat.publish(self.part(Detail::Numbers, self.flow.shared.now));
+        }
         let shared = &mut self.flow.shared;
         let mut counters = std::mem::take(&mut shared.counters);
         for node in &self.flow.nodes {

@@ -434,3 +434,35 @@ process: [ { into_sink: s, flush: { interval: 10ms } } ]
     let outcome = running.stop();
     assert!(outcome.summary.counters.retries >= 4, "{:?}", outcome.summary.counters);
 }
+
+#[test]
+fn counters_go_on_where_they_were_when_the_flow_begins_anew() {
+    let broker = broker(&["out"]);
+    produce(&broker, &["a", "b"]);
+    broker.faults().hold_acks("out");
+    let step = "plugins: { s: { component: '{guests}/probe-step.wasm' } }
+process: [ { step: s }, { into_topic: out } ]
+";
+    let (running, board) = watched(&flow("", step), &broker);
+    broker.faults().release_acks("out", 1);
+    running.until_committed(1);
+    let before = until(&board, "one record waits", |status| {
+        status.ledger.resolved == 1 && status.ledger.outstanding == 1 && status.nodes[1].rows == 2
+    });
+    broker.faults().writer_error(kafka_error(Kind::Fatal, "_FATAL"));
+    broker.faults().release_all_acks("out");
+    running.until_committed(2);
+    let after = until(&board, "the record is done", |status| {
+        status.restarts == 1 && status.ledger.outstanding == 0 && status.ledger.resolved == 2
+    });
+    let ledger = &after.ledger;
+    // The second record was read twice, and the first time given up.
+    assert_eq!((ledger.registered, ledger.given_up), (3, 1), "{ledger:?}");
+    let ended: u64 = ledger.ended.values().sum();
+    assert_eq!(ledger.minted, ended + ledger.consumed + ledger.live + ledger.given_up_tokens, "{ledger:?}");
+    assert_eq!((after.nodes[0].rows, after.nodes[1].rows), (3, 3));
+    assert_eq!(after.nodes[0].breaker, before.nodes[0].breaker);
+    assert_eq!(after.outputs[0].acknowledged, 2);
+    assert!(after.cycles > before.cycles && after.commits.requests > before.commits.requests);
+    assert_eq!(running.stop().failures, []);
+}
