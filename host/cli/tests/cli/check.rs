@@ -91,14 +91,14 @@ fn a_file_that_cannot_be_read_is_one_issue_in_both_forms() {
 fn files_that_a_flow_names_and_that_are_not_there_come_with_what_to_do() {
     let hints = |flow: &str, files: &[(&str, &[u8])]| {
         let flow = [("flow.yaml", flow.as_bytes())];
-        let (_, report) = json(&Folder::with(&[&flow, files].concat()), &[]);
+        let (_, report) = json(&Folder::with(&[&flow[..], files].concat()), &[]);
         let issue = report["issues"].as_array().and_then(|issues| issues.first()).expect("an issue").clone();
         (
             issue["message"].as_str().unwrap_or_default().to_owned(),
             issue["hint"].as_str().unwrap_or_default().to_owned(),
         )
     };
-    let (message, hint) = hints(&flow_with_step("enrich.wasm"), &[("enrihc.wasm", b"")]);
+    let (message, hint) = hints(&flow_with_step("enrich.wasm"), &[("enrihc.wasm", &b""[..])]);
     assert!(
         message.contains("no such file") && hint.contains("did you mean ") && hint.contains("enrihc.wasm"),
         "{hint}"

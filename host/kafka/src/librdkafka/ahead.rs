@@ -93,6 +93,7 @@ mod tests {
         let key = PKey::generate_ed25519().unwrap();
         let mut certificate = X509::builder().unwrap();
         let seconds = at(until).duration_since(UNIX_EPOCH).unwrap().as_secs();
+        certificate.set_not_before(&Asn1Time::from_unix(0).unwrap()).unwrap();
         certificate.set_not_after(&Asn1Time::from_unix(seconds as i64).unwrap()).unwrap();
         certificate.set_pubkey(&key).unwrap();
         certificate.sign(&key, MessageDigest::null()).unwrap();

@@ -450,6 +450,7 @@ process: [ { step: s }, { into_topic: out } ]
         status.ledger.resolved == 1 && status.ledger.outstanding == 1 && status.nodes[1].rows == 2
     });
     broker.faults().writer_error(kafka_error(Kind::Fatal, "_FATAL"));
+    until(&board, "another round", |status| status.restarts == 1 && status.phase == RunPhase::Running);
     broker.faults().release_all_acks("out");
     running.until_committed(2);
     let after = until(&board, "the record is done", |status| {
