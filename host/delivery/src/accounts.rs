@@ -82,6 +82,12 @@ impl Accounts {
         tracker.ledger.skipped += tombstones;
     }
 
+    /// The partition ends at `end`: what lies below it and was not registered is a gap. A floor above it falls to the
+    /// watermark, since the log that it stood for was cut; where one did, it is given back.
+    pub fn ended(&mut self, partition: PartitionId, end: CommitOffset) -> Option<CommitOffset> {
+        self.trackers[partition.index()].ended(end).filter(|_| self.tracked)
+    }
+
     /// The partition's log was cut, and reading goes on at its new end; a floor above that is lowered to it. Only while
     /// nothing of the partition is outstanding.
     pub fn cut(&mut self, partition: PartitionId, end: CommitOffset) {

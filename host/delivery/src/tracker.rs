@@ -162,6 +162,15 @@ impl Tracker {
         }
     }
 
+    /// The partition ends here. A floor above that is of a log that was cut while a replay was below it: what was written
+    /// there since was never read, so the floor falls to the watermark, and commits with it. The floor that fell.
+    pub(crate) fn ended(&mut self, end: CommitOffset) -> Option<CommitOffset> {
+        self.advance(end);
+        let fallen = self.floor.filter(|floor| *floor > end && !mutated(Mutation::CutKeepsFloor))?;
+        self.floor = Some(self.watermark());
+        Some(fallen)
+    }
+
     /// A record's offset, while its entry is held.
     pub(crate) fn offset(&self, sequence: u64) -> Option<RecordOffset> {
         sequence.checked_sub(self.first).and_then(|at| self.ring.get(at as usize)).map(|entry| entry.offset)
@@ -240,5 +249,25 @@ impl Tracker {
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use loom_types::{CommitOffset, RecordOffset};
+
+    use super::{Stand, Tracker};
+    use crate::token::FULL_WEIGHT;
+
+    #[test]
+    fn a_partition_that_ends_below_the_floor_takes_it_down_to_what_is_done() {
+        let mut tracker = Tracker::new(CommitOffset(0), Some(CommitOffset(10)));
+        let sequences = [0, 1].map(|offset| tracker.register(RecordOffset(offset), 1));
+        tracker.redeem(sequences[0], FULL_WEIGHT);
+        assert_eq!(tracker.ended(CommitOffset(10)), None, "the floor stands");
+        assert_eq!(tracker.stand().replay, Some(CommitOffset(1)));
+        assert_eq!(tracker.ended(CommitOffset(6)), Some(CommitOffset(10)));
+        assert_eq!(tracker.stand(), Stand { offset: CommitOffset(1), replay: None });
+        assert_eq!(tracker.ended(CommitOffset(6)), None, "it fell once");
     }
 }

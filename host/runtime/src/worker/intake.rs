@@ -96,7 +96,17 @@ impl Worker {
             if end > before {
                 self.partitions[index].epochs.passed(before);
             }
-            accounts.advance(id, end, 0);
+            if let Some(floor) = accounts.ended(id, end) {
+                let name = &self.partitions[index].name;
+                tracing::warn!(
+                    topic = &*name.topic,
+                    partition = name.partition,
+                    committed = floor.0,
+                    end = end.0,
+                    "the partition's log was cut below the committed offset, while records below that were processed again: \
+                     commits fall back to what was"
+                );
+            }
         }
         let partition = &mut self.partitions[index];
         partition.ready = taken.more;

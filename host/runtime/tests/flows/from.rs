@@ -125,6 +125,31 @@ fn a_replay_that_was_cut_goes_on_where_it_was_and_says_so() {
 }
 
 #[test]
+fn a_log_that_is_cut_below_the_committed_offset_takes_that_along_while_records_are_read_again() {
+    logs::keep();
+    let broker = broker(&["out"]);
+    numbered(&broker, 10);
+    set_committed(&broker, 10);
+    broker.faults().hold_acks("out");
+    let bounded = "runtime: { max_outstanding: { records: 2, bytes: 1MiB } }\n";
+    let running = from(&flow("", &format!("{bounded}{THROUGH}")), &broker, StartFrom::Beginning);
+    // The reader stands below the cut: its position says nothing of it.
+    running.until_count("out", 2);
+    broker.elect_leader("in", 0, CommitOffset(6));
+    broker.faults().release_all_acks("out");
+    running.until("commits fall back to the new end", |view| {
+        view.committed("g", &in0()).is_some_and(|committed| committed.offset.0 == 6)
+    });
+    assert_eq!(replay_of(&broker), None);
+    produce(&broker, &["new", "newer"]);
+    running.until_committed(8);
+    assert_eq!(running.stop().failures, []);
+    assert_eq!(payloads(&broker, "out"), ["0", "1", "2", "3", "4", "5", "new", "newer"]);
+    let told = logs::lines(|line| line["committed"] == 10 && line["end"] == 6 && line["level"] == "WARN");
+    assert_eq!(told.len(), 1, "{told:?}");
+}
+
+#[test]
 fn a_replay_that_was_cut_is_left_where_the_committed_offset_is_asked_for() {
     let broker = broker(&["out"]);
     cut_replay(&broker);
