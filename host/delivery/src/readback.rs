@@ -39,7 +39,7 @@ pub enum Finding {
     /// It is as it should be.
     Fine,
     /// Nothing was written by this run yet, and its predecessor's last commit came late: from now on that is the initial
-    /// one.
+    /// one, and what this run stands at is committed over it.
     Predecessor,
     /// It is gone: commit again, with a warning.
     Vanished,

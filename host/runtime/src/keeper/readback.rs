@@ -64,7 +64,12 @@ impl Keeper {
                 Finding::Vanished if self.is_missing(&self.parts.partitions[at].name.topic) => {}
                 Finding::Vanished if mutated(Mutation::VanishedIsForgotten) => {}
                 Finding::Vanished | Finding::Behind => self.commit_again(at, finding, seen.as_ref()),
-                Finding::Predecessor => self.parts.partitions[at].initial = seen,
+                Finding::Predecessor => {
+                    // The start does not stand on it, and its worker takes what was there before for committed.
+                    let kept = &mut self.parts.partitions[at];
+                    kept.initial = seen;
+                    self.parts.desks[kept.worker].tell(Note::CommitAgain { partition: kept.id });
+                }
                 Finding::Fine | Finding::Foreign => {}
             }
         }

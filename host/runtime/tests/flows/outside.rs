@@ -212,6 +212,26 @@ fn a_log_that_was_cut_and_has_grown_past_the_position_is_read_from_where_it_was_
 }
 
 #[test]
+fn a_late_commit_of_the_run_before_is_committed_over_though_nothing_new_comes() {
+    let broker = broker(&["out"]);
+    numbered(&broker, 0..10);
+    let first = start(&quick(""), &broker);
+    first.until_committed(10);
+    assert_eq!(first.stop().failures, []);
+    let last = broker.committed("g", &in0()).unwrap();
+    let second = start(&quick(""), &broker);
+    // It has found the last commit, and an earlier one arrives only now.
+    let text = last.metadata.clone();
+    broker.set_committed("g", &in0(), CommitOffset(9), &text);
+    second.until("it is set right", |view| {
+        let committed = view.committed("g", &in0());
+        committed.is_some_and(|committed| committed.offset.0 == 10 && committed.metadata != text)
+    });
+    assert_eq!(second.stop().failures, []);
+    assert_eq!(payloads(&broker, "out").len(), 10, "nothing is read again");
+}
+
+#[test]
 fn an_input_topic_that_is_deleted_is_told_and_its_neighbours_go_on_until_it_is_made_again() {
     logs::keep();
     let broker = broker(&["out"]);
