@@ -115,7 +115,15 @@ impl State {
     /// Takes a row into the client's queue.
     pub fn send_row(&mut self, sender: Sender, topic: &Arc<str>, serial: u64, record: Record) {
         let partition = match self.seen(topic) {
-            Some(slot) => self.choose_partition(slot, &record),
+            Some(slot) => {
+                self.assign(&LaneKey {
+                    writer: sender.writer,
+                    client: sender.client,
+                    topic: topic.clone(),
+                    partition: UNASSIGNED,
+                });
+                self.choose_partition(slot, &record)
+            }
             None => UNASSIGNED,
         };
         let key = LaneKey { writer: sender.writer, client: sender.client, topic: topic.clone(), partition };
@@ -144,6 +152,18 @@ impl State {
             number,
             missing_since: None,
         });
+    }
+
+    /// The topic is there: rows that waited for it get their partitions, ahead of all that come later.
+    fn assign(&mut self, waiting: &LaneKey) {
+        let Some(lane) = self.lanes.remove(waiting) else { return };
+        for Flight { rows, call, .. } in lane.flights {
+            let LaneKey { writer, client, .. } = *waiting;
+            let sender = Sender { writer, client, call, batch_bytes: usize::MAX };
+            for (serial, record) in rows {
+                self.send_row(sender, &waiting.topic, serial, record);
+            }
+        }
     }
 
     fn choose_partition(&mut self, slot: usize, record: &Record) -> i32 {
@@ -232,16 +252,9 @@ impl State {
             // Nobody is there to try it again, and what waits behind it was never sent.
             Outcome::Again(_) => lane.flights.clear(),
             Outcome::Assign => {
-                // Lands on its own, ahead of what the lane still has.
-                for (serial, record) in flight.rows {
-                    let sender = Sender {
-                        writer: key.writer,
-                        client: key.client,
-                        call: flight.call,
-                        batch_bytes: usize::MAX,
-                    };
-                    self.send_row(sender, &key.topic, serial, record);
-                }
+                lane.flights.push_front(flight);
+                self.lanes.insert(key.clone(), lane);
+                return self.assign(key);
             }
             Outcome::Refused(error) => {
                 let refused = |(serial, _)| (serial, Err(RowFault::Refused(error.clone())));

@@ -235,6 +235,25 @@ fn a_topic_that_is_not_there_is_waited_for_a_minute() {
 }
 
 #[test]
+fn rows_that_waited_for_their_topic_go_ahead_of_those_that_come_when_it_is_there() {
+    let (broker, clock) = broker_with(0);
+    broker.create_topic("a", 1);
+    let client = client(&broker);
+    let mut writing = Writing::start(&MemoryFixture::default(), &client, &["a"], &[]);
+    broker.faults().hide_topic("a", Duration::from_secs(20));
+    send(&mut writing, 0, &values(&["0", "1"]));
+    send(&mut writing, 0, &values(&["2"]));
+    // The client tries them again a little later than the topic is there.
+    clock.advance(ms(19_990));
+    broker.tick();
+    clock.advance(ms(10));
+    send(&mut writing, 0, &values(&["3"]));
+    run(&broker, &clock, &mut writing);
+    writing.assert_written();
+    assert_eq!(payloads(&broker, "a"), ["0", "1", "2", "3"]);
+}
+
+#[test]
 fn a_producer_that_fails_for_good_says_nothing_of_its_rows() {
     let (broker, clock) = broker_with(0);
     broker.create_topic("a", 1);
