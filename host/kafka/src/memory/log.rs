@@ -146,6 +146,12 @@ impl Log {
         self.entries.iter().find(|entry| entry.epoch > epoch).map_or(self.high, |entry| entry.offset)
     }
 
+    /// Where the log was cut below an offset, by an election that lost records, since the record before that was read in
+    /// this epoch.
+    pub fn cut_since(&self, epoch: i32, offset: i64) -> Option<i64> {
+        (epoch < self.epoch()).then(|| self.end_of_epoch(epoch)).filter(|end| offset > *end)
+    }
+
     /// The first record that carries this time or a later one.
     pub fn first_at(&self, timestamp_ms: i64) -> Option<i64> {
         let carries = |entry: &&Entry| match &entry.body {

@@ -114,8 +114,7 @@ impl<'a> Giving<'a> {
 impl ReaderPartition {
     /// Where the log was cut below an offset since the record before it was read, by an election that lost records.
     fn cut(&self, log: &Log, offset: i64) -> Option<i64> {
-        let epoch = self.epoch.filter(|epoch| *epoch < log.epoch())?;
-        Some(log.end_of_epoch(epoch)).filter(|end| offset > *end)
+        log.cut_since(self.epoch?, offset)
     }
 }
 

@@ -52,6 +52,23 @@ impl View<'_> {
         self.state.log(partition).map(|log| CommitOffset(log.high()))
     }
 
+    /// Where a partition's log was cut below an offset that was committed with this leader's epoch; none where it was not.
+    #[must_use]
+    pub fn cut_since(
+        &self,
+        partition: &TopicPartition,
+        epoch: i32,
+        offset: CommitOffset,
+    ) -> Option<CommitOffset> {
+        self.state.log(partition)?.cut_since(epoch, offset.0).map(CommitOffset)
+    }
+
+    /// Whether a commit of a group is on its way, and may arrive at any time.
+    #[must_use]
+    pub fn has_late_commits(&self, group: &str) -> bool {
+        self.state.late_commits.iter().any(|late| late.group == group && late.arrives.is_some())
+    }
+
     /// The committed offset of a group.
     #[must_use]
     pub fn committed(&self, group: &str, partition: &TopicPartition) -> Option<Committed> {

@@ -216,9 +216,8 @@ impl Sim {
             CommitTrouble::Lost(answered) => CommitFault::Lost { answered },
             CommitTrouble::Late(arrives, after) => CommitFault::Late { arrives, answered: arrives + after },
         };
-        // It may be the last one that a process sends, and it may arrive in the life of another.
+        // It may be the last one that a process sends.
         state.stands(Excuse::SlowCommits);
-        state.stands(Excuse::LateCommit);
         self.broker.faults().commit(When::next(times), fault);
     }
 

@@ -7,7 +7,7 @@ pub(super) enum Excuse {
     Away,
     /// Answers to commits come late, or never.
     SlowCommits,
-    /// An offset is in doubt for a while: a commit of an earlier run arrived late.
+    /// A commit of an earlier run was still on its way when this one started.
     LateCommit,
     /// Somebody set the group's offsets.
     SetFromOutside,

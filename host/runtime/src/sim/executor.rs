@@ -172,7 +172,8 @@ impl Executor {
     fn start(&mut self, take_over: bool) {
         self.runs += 1;
         let workers = self.dice.usize(1..=self.scenario.most_workers);
-        let from = if self.dice.f64() < 0.05 { StartFrom::Beginning } else { StartFrom::GoOn };
+        let from =
+            if self.dice.f64() < self.scenario.beginnings { StartFrom::Beginning } else { StartFrom::GoOn };
         let host = self.processes.len() as u32;
         let how = How { workers, from, take_over, host, seed: self.dice.u64(..) };
         let run = {
@@ -180,6 +181,9 @@ impl Executor {
             let run = state.model.begins(self.sim.now(), take_over);
             for why in state.standing.clone() {
                 state.model.run(run).excuse(why);
+            }
+            if self.sim.broker.view(|view| view.has_late_commits(super::GROUP)) {
+                state.model.run(run).excuse(Excuse::LateCommit);
             }
             // Who of two that start in the same moments stays is not known beforehand.
             state.model.beside(run, None, take_over);
@@ -285,8 +289,9 @@ impl Executor {
             let (mut state, now) = (self.sim.lock(), self.sim.now());
             // Partitions that were added are read after a restart.
             let unread = state.model.has_unread();
-            // What is done is committed soon, without new records.
-            let lag = if state.model.left().is_empty() && !unread { self.lagging(&state) } else { None };
+            // What is done is committed soon, without new records; a replay takes its time.
+            let done = state.model.left().is_empty() && !unread && self.are_at_end(&state);
+            let lag = if done { self.lagging(&state) } else { None };
             let since = *self.lagging_since.get_or_insert(now.max(since));
             match lag {
                 None => self.lagging_since = None,
@@ -311,7 +316,14 @@ impl Executor {
     fn is_done(&self) -> bool {
         let state = self.sim.lock();
         let events = state.events.is_empty() && self.sim.broker.next_event().is_none();
-        events && state.model.left().is_empty() && self.lagging(&state).is_none()
+        // One that is alone has still to replay, or to catch up with an owner that is gone: its last commit counts.
+        let replays = self.processes.len() == 1 && !self.are_at_end(&state);
+        events && !replays && state.model.left().is_empty() && self.lagging(&state).is_none()
+    }
+
+    /// Whether the processes have resolved all that they read, to the end.
+    fn are_at_end(&self, state: &State) -> bool {
+        state.model.once || self.processes.iter().all(|process| process.is_at_end(&state.model))
     }
 
     /// A partition whose committed offset is not its end.

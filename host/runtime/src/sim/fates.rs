@@ -35,6 +35,10 @@ pub(super) struct Manner {
     pub away: Option<(Duration, Duration)>,
 }
 
+/// Lets everything pass as it is.
+const GOOD: Manner =
+    Manner { mark: 0.0, reject: 0.0, fail: 0.0, trap: 0.0, timeout: 0.0, retry: 0.0, retries: 0, away: None };
+
 /// All plugins' manners.
 #[derive(Clone, Debug)]
 pub(super) struct Fates {
@@ -110,19 +114,19 @@ impl Fates {
         Fates { seed, stuck: None, steps: some(steps), predicates: some(predicates) }
     }
 
+    /// One step that lets everything pass.
+    pub(super) fn good() -> Fates {
+        Fates { seed: 0, stuck: None, steps: vec![GOOD], predicates: Vec::new() }
+    }
+
+    /// One step that fails on everything.
+    pub(super) fn failing() -> Fates {
+        Fates { steps: vec![Manner { fail: 1.0, ..GOOD }], ..Fates::good() }
+    }
+
     /// One step that lets everything pass, but this record, which is answered `retry` until then.
     pub(super) fn stuck(number: u64, until: Duration) -> Fates {
-        let plain = Manner {
-            mark: 0.0,
-            reject: 0.0,
-            fail: 0.0,
-            trap: 0.0,
-            timeout: 0.0,
-            retry: 0.0,
-            retries: 0,
-            away: None,
-        };
-        Fates { seed: 0, stuck: Some((number, until)), steps: vec![plain], predicates: Vec::new() }
+        Fates { stuck: Some((number, until)), ..Fates::good() }
     }
 
     pub(super) fn is_stuck(&self, number: u64, now: Duration) -> bool {

@@ -172,6 +172,26 @@ pub(super) fn place_mark(place: usize) -> char {
 }
 
 impl Flow {
+    /// One step, and what it lets pass goes to the first output. `stops`: a record without route stops it.
+    pub(super) fn one_step(stops: bool) -> Flow {
+        let end = End::Topic { output: 0, keyed: false, now: false, terminal: 0, dlq: None, errors: None };
+        let step = Node { what: What::Step { step: 0, waits: None, retries: None }, errors: None };
+        Flow {
+            process: Process { nodes: vec![step], end },
+            routes: Default::default(),
+            default_route: None,
+            steps: 1,
+            predicates: 0,
+            sinks: 0,
+            terminals: 1,
+            waits: false,
+            expanders: 0,
+            remote: Vec::new(),
+            counted: Vec::new(),
+            stops,
+        }
+    }
+
     /// The `process` and `errors` sections in YAML.
     pub(super) fn yaml(&self) -> String {
         let mut text = "process: ".to_owned();

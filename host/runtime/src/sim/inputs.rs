@@ -36,8 +36,6 @@ pub(super) struct Log {
     /// Numbers of its records, by offset.
     order: Vec<usize>,
     pub end: i64,
-    /// An election cut the log here, after records behind it may have been read.
-    pub cut: Option<i64>,
 }
 
 /// See the module's description.
@@ -50,7 +48,7 @@ pub(super) struct Inputs {
 
 impl Inputs {
     pub(super) fn add(&mut self, name: TopicPartition) {
-        self.logs.push(Log { name, order: Vec::new(), end: 0, cut: None });
+        self.logs.push(Log { name, order: Vec::new(), end: 0 });
     }
 
     /// Records of a partition with offsets from `from`, below `to`: their numbers.
@@ -95,7 +93,6 @@ impl Inputs {
         let log = &mut self.logs[partition];
         log.order.truncate(kept);
         log.end = log.end.min(keep);
-        log.cut = Some(log.cut.map_or(keep, |cut| cut.min(keep)));
     }
 
     /// A topic is made again: its partition begins anew.
@@ -103,7 +100,7 @@ impl Inputs {
         self.lose(partition, i64::MIN, i64::MAX);
         let log = &mut self.logs[partition];
         log.order.clear();
-        (log.end, log.cut) = (0, None);
+        log.end = 0;
     }
 
     /// The first record in this range that somebody still has to process.

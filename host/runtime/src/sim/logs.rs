@@ -68,15 +68,6 @@ impl Sim {
         self.broker.view(|view| view.end(name)).map_or(0, |end| end.0)
     }
 
-    /// Where a partition ends before the first transaction that is open.
-    pub(super) fn stable_end_of(&self, name: &TopicPartition) -> i64 {
-        let state = self.lock();
-        let partition = state.model.partition(name);
-        let open = state.transactions.iter().filter(|(other, ..)| *other == partition);
-        let first = open.filter_map(|(_, _, offsets)| offsets.first().copied()).min();
-        first.unwrap_or_else(|| state.model.end(partition))
-    }
-
     fn begin(&self, state: &mut State, partition: usize, payloads: Vec<Payload>) {
         let name = state.model.name(partition).clone();
         let transaction = self.broker.begin(&name.topic, name.partition);

@@ -10,9 +10,10 @@
 //! `scenario.rs` the rest. What must be: `needs.rs` says what a record comes to in a flow; `inputs.rs` knows what the
 //! topics hold, `run.rs` and `rows.rs` what one process did, `model.rs` all of them; `excuse.rs` says which failures are
 //! none. What happens: `executor.rs` takes turns with processes (`process.rs`), `events.rs` and `logs.rs` do what happens
-//! from outside. `many.rs` runs many seeds.
+//! from outside. `many.rs` runs many seeds; `cases.rs` keeps what they have found, `proofs.rs` shows what needs hours.
 
 mod acts;
+mod cases;
 mod compiled;
 mod draw;
 mod events;
@@ -38,6 +39,7 @@ mod world;
 
 use std::time::Duration;
 
+pub use cases::{Case, case};
 pub use loom_delivery::Mutation;
 pub use many::{Failed, Seeds, Tally, many};
 pub use proofs::{STUCK, stuck};

@@ -161,7 +161,8 @@ impl Model {
     /// An election cut a partition's log.
     pub(super) fn cut(&mut self, partition: usize, keep: i64) {
         self.inputs.cut(partition, keep);
-        self.live().for_each(|run| run.cut(partition, keep));
+        // What those that are gone have committed is of the log as it was, too.
+        self.runs.iter_mut().for_each(|run| run.cut(partition, keep));
     }
 
     /// A partition's topic was made again.
@@ -251,7 +252,10 @@ impl Model {
     }
 
     pub(super) fn assigned(&mut self, run: usize, partition: usize, how: Assignment) {
-        let held = self.runs[run].assigned(&mut self.inputs, partition, how);
+        let by = |id| self.runs.iter().find(|run| run.id == Some(id));
+        let writer = how.found.and_then(|found| found.run).and_then(by);
+        let cut = writer.and_then(|writer| writer.lowest_cut(partition));
+        let held = self.runs[run].assigned(&mut self.inputs, partition, how, cut);
         self.holds(held);
     }
 
@@ -283,11 +287,13 @@ impl Model {
             return self.breaks(|| format!("run {run} commits, and runs at most once"));
         }
         let one = &mut self.runs[run];
-        if one.stopping && one.held_until.is_some_and(|until| now < until) {
+        // A start that the reset chose may be committed at any time.
+        let chosen = one.is_chosen(partition, offset);
+        if !chosen && one.stopping && one.held_until.is_some_and(|until| now < until) {
             one.last_words.push(partition);
         }
         let one = &self.runs[run];
-        if one.goes_on(partition) && !one.stopping {
+        if !chosen && !one.stopping {
             let name = self.inputs.logs[partition].name.clone();
             if one.held_until.is_some_and(|until| now < until) {
                 self.breaks(|| format!("run {run} commits {name} while it watches another's lease"));

@@ -9,6 +9,7 @@ use loom_flow::Plan;
 use loom_types::Moment;
 
 use super::excuse::Excuse;
+use super::model::Model;
 use super::plugins::Scripted;
 use super::watched::Watched;
 use super::world::{Sim, SimClock, State};
@@ -94,6 +95,7 @@ impl Process {
             place: String::new(),
             started_ms: 0,
         };
+        sim.lock().model.run(run).id = Some(identity.run);
         let (workers, from, take_over) = (how.workers, how.from, how.take_over);
         let options = Options { workers, end: End::Never, board: None, from, take_over, identity };
         let clock = |seed: u64| Box::new(SimClock { sim: sim.clone(), dice: Rng::with_seed(seed) });
@@ -144,6 +146,14 @@ impl Process {
         workers.chain([self.keeper.due]).min()
     }
 
+    /// Whether all that it reads is resolved, to the end.
+    pub(super) fn is_at_end(&self, model: &Model) -> bool {
+        self.turns.iter().all(|turn| {
+            let mut all = turn.worker.flow.shared.accounts.partitions();
+            all.all(|(id, tracker)| tracker.watermark().0 == model.end(turn.partitions[id.index()]))
+        })
+    }
+
     pub(super) fn ask_to_stop(&mut self, sim: &Sim) {
         if self.asked.is_none() {
             self.asked = Some(sim.now());
@@ -165,6 +175,10 @@ impl Process {
             }
             Wanted::Worker(at) => self.step(sim, at, now),
         }
+        // Whoever asked for it: a worker that failed, or the keeper, ends the round alone.
+        if self.turns.iter().any(|turn| turn.worker.stop.is_requested()) {
+            sim.lock().model.run(self.run).stopping = true;
+        }
     }
 
     fn step(&mut self, sim: &Sim, at: usize, now: Moment) {
@@ -177,10 +191,9 @@ impl Process {
             turn.over = true;
             let mut outcome = turn.worker.outcome();
             let worker = turn.worker.flow.shared.worker.0;
-            self.restart = self.restart.take().or(outcome.restart.take());
             sim.tell(|| format!("worker {}.{worker} is over: {:?}", self.run, outcome.failures));
             let of_the_commit = |failure: &Failure| failure.message.contains("the final commit");
-            if !outcome.failures.iter().all(of_the_commit) {
+            if outcome.restart.is_some() || !outcome.failures.iter().all(of_the_commit) {
                 let mut state = sim.lock();
                 let said = state.model.run(self.run).last_words.clone();
                 if said.iter().any(|partition| turn.partitions.contains(partition)) {
@@ -194,13 +207,12 @@ impl Process {
                 self.stop.request();
                 self.asked.get_or_insert(now);
             }
+            self.restart = self.restart.take().or(outcome.restart.take());
             self.failures.extend(outcome.failures);
         }
         let mut state = sim.lock();
         sim.look(&mut state);
         state.model.looks_at_lease(self.run, now);
-        let stopping = self.stop.is_requested();
-        state.model.run(self.run).stopping |= stopping;
         look_at(turn, self.run, now, &mut state);
     }
 

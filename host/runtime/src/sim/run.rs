@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use loom_delivery::RunId;
 use loom_types::Moment;
 
 use super::excuse::Excuse;
@@ -17,7 +18,9 @@ pub(super) struct Found {
     pub offset: i64,
     /// A host of ours wrote it.
     pub ours: bool,
-    /// It is of the topic that is there now.
+    /// Which one.
+    pub run: Option<RunId>,
+    /// It is of the topic that the process looked up.
     pub same_topic: bool,
     /// How far a replay had come.
     pub replay: Option<i64>,
@@ -27,8 +30,10 @@ pub(super) struct Found {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Assignment {
     pub start: i64,
-    /// Where the partition ends, as far as it is given out.
+    /// Where the partition ended when the process looked, as far as it is given out.
     pub high: i64,
+    /// Its log was cut here, below the start, and the epoch that was committed with that tells it.
+    pub back: Option<i64>,
     pub found: Option<Found>,
     /// The group has nothing for its whole topic, and the reset goes to the end.
     pub to_the_end: bool,
@@ -42,6 +47,9 @@ pub(super) struct Assignment {
 #[derive(Debug)]
 struct Reading {
     floor: Option<i64>,
+    /// A floor above a later cut of the log. While a replay is below the cut nothing tells it, and the floor is committed
+    /// again.
+    old_floor: Option<i64>,
     /// The next offset to be given out.
     next: i64,
     /// Where the last watermark stood.
@@ -50,20 +58,21 @@ struct Reading {
     asked: i64,
     /// The log was cut here, below what was read, and reading did not go on yet.
     cut: Option<i64>,
-    /// It was cut here before this run was given the partition, below its start: its client may find that out by the
-    /// epoch of the committed offset, and go back once.
-    cut_before: Option<i64>,
-    /// It was cut at some time: offsets came again.
-    was_cut: bool,
+    /// It was cut here before this run was given the partition, below its start: its client goes back once.
+    back: Option<i64>,
+    /// The lowest place of all where it was cut: offsets came again from there.
+    lowest_cut: Option<i64>,
     /// The topic was made again under it: whatever it does there, the next start does not build on it.
     torn: bool,
-    /// The group had nothing for it.
-    fresh: bool,
+    /// The start that was chosen for it, where the group had nothing.
+    chosen: Option<i64>,
 }
 
 /// See the module's description.
 #[derive(Debug, Default)]
 pub(super) struct Run {
+    /// How it names itself in what it commits.
+    pub id: Option<RunId>,
     readings: BTreeMap<usize, Reading>,
     /// Of the records that it took, by number.
     pub(super) progress: HashMap<usize, Progress>,
@@ -99,6 +108,15 @@ pub(super) struct Run {
 
 pub(super) type Held = Result<(), String>;
 
+impl Reading {
+    /// The log is cut: it keeps what is below this.
+    fn is_cut(&mut self, keep: i64) {
+        let lower = |other: Option<i64>| Some(other.map_or(keep, |other| other.min(keep)));
+        (self.cut, self.lowest_cut) = (lower(self.cut), lower(self.lowest_cut));
+        self.old_floor = self.floor.take_if(|floor| *floor > keep).or(self.old_floor);
+    }
+}
+
 impl Run {
     pub(super) fn starts(now: Moment, take_over: bool) -> Run {
         Run { since: now, take_over, ..Run::default() }
@@ -114,9 +132,9 @@ impl Run {
         self.readings.contains_key(&partition)
     }
 
-    /// Whether it commits for something that it found: not just a start that was chosen for it.
-    pub(super) fn goes_on(&self, partition: usize) -> bool {
-        self.readings.get(&partition).is_some_and(|reading| !reading.fresh)
+    /// Whether this offset is the start that was chosen for it, since the group had nothing.
+    pub(super) fn is_chosen(&self, partition: usize, offset: i64) -> bool {
+        self.readings.get(&partition).is_none_or(|reading| reading.chosen == Some(offset))
     }
 
     /// Whether it works as ever: it does not stop, and nothing was found that will stop it.
@@ -133,36 +151,47 @@ impl Run {
         self.progress.contains_key(&number)
     }
 
-    /// A partition is read from a start.
-    pub(super) fn assigned(&mut self, inputs: &mut Inputs, partition: usize, how: Assignment) -> Held {
-        let Assignment { start, high, found, to_the_end, asked, torn } = how;
+    /// A partition is read from a start. `cut`: where its log was cut since the run that committed this start began to
+    /// read it.
+    pub(super) fn assigned(
+        &mut self,
+        inputs: &mut Inputs,
+        partition: usize,
+        how: Assignment,
+        cut: Option<i64>,
+    ) -> Held {
+        let Assignment { start, high, back, found, to_the_end, asked, torn } = how;
         let name = inputs.logs[partition].name.clone();
         let known = found.filter(|found| found.same_topic);
         let floor = known.map(|found| found.offset.min(high));
-        self.readings.insert(
-            partition,
-            Reading {
-                floor,
-                next: start,
-                met: start,
-                asked: i64::MIN,
-                cut: None,
-                cut_before: inputs.logs[partition].cut.filter(|cut| *cut < start),
-                was_cut: false,
-                torn,
-                fresh: found.is_none(),
-            },
-        );
+        let mut reading = Reading {
+            floor,
+            old_floor: None,
+            next: start,
+            met: start,
+            asked: i64::MIN,
+            cut: None,
+            back,
+            lowest_cut: None,
+            torn,
+            chosen: found.is_none().then_some(start),
+        };
+        let end = inputs.logs[partition].end;
+        if !torn && start > end {
+            // Since the process looked.
+            reading.is_cut(end);
+        }
+        self.readings.insert(partition, reading);
         if torn {
             return Ok(());
         }
         if to_the_end && found.is_none() || found.is_some_and(|found| !found.ours) {
             inputs.waive(partition, i64::MIN, start);
-        }
-        if let Some(cut) = inputs.logs[partition].cut.take() {
+        } else if let (Some(cut), None) = (cut.filter(|_| known.is_some()), back) {
+            // Nothing tells the process that other records stand there.
             inputs.waive(partition, cut, start);
         }
-        if let Some(left) = inputs.owed(partition, i64::MIN, start) {
+        if let Some(left) = inputs.owed(partition, i64::MIN, back.unwrap_or(start)) {
             let left = left.input.offset;
             return Err(format!("{name} starts at {start}, behind record {left}, which was never met"));
         }
@@ -185,8 +214,18 @@ impl Run {
         };
         let at = inputs.at(partition, offset).filter(|number| inputs.records[*number].visible);
         if reading.torn {
-            at.into_iter().for_each(|number| self.has(inputs, number));
+            if let Some(number) = at {
+                self.works_on(inputs, number);
+            }
             return Ok(());
+        }
+        if let Some(back) = reading.back.take()
+            && let Some(left) = inputs.owed(partition, back, reading.next)
+        {
+            let left = left.input.offset;
+            return Err(format!(
+                "{name} gave {offset} out, was cut at {back}, and record {left} is left out"
+            ));
         }
         // It was not read beyond the cut, if it gives records out there without being sought.
         let next = reading.next;
@@ -200,15 +239,14 @@ impl Run {
         match at.filter(|_| offset >= reading.next) {
             Some(number) => {
                 reading.next = offset + 1;
-                self.has(inputs, number);
+                self.works_on(inputs, number);
                 Ok(())
             }
             None => Err(format!("{name}: record {offset} came twice, or is none")),
         }
     }
 
-    /// It has this record from here on.
-    fn has(&mut self, inputs: &Inputs, number: usize) {
+    fn works_on(&mut self, inputs: &Inputs, number: usize) {
         let needs = &inputs.records[number].needs;
         self.progress.insert(number, Progress::new(needs));
         if needs.may_stop() {
@@ -234,27 +272,35 @@ impl Run {
         if reading.torn {
             return Ok(());
         }
+        let back = reading.back.take();
         if let Some(cut) = reading.cut.take() {
             // What was written there since the log was cut is left out, with a warning.
             inputs.waive(partition, cut, to);
+            // A second cut, below where it goes on after the first.
+            reading.cut = Some(cut).filter(|_| to > inputs.logs[partition].end);
         } else if to >= reading.next {
             return Ok(());
-        } else if reading.cut_before.take().is_none_or(|cut| cut > to) {
+        } else if back.is_none_or(|back| back > to) {
             let next = reading.next;
             return Err(format!("{name} is sought back from {next} to {to}, and its log was not cut"));
         }
-        (reading.next, reading.was_cut) = (to, true);
+        reading.next = to;
+        reading.lowest_cut = Some(reading.lowest_cut.map_or(to, |cut| cut.min(to)));
         (reading.met, reading.asked) = (reading.met.min(to), i64::MIN);
-        reading.floor = reading.floor.map(|floor| floor.min(to));
+        reading.floor = reading.floor.or(reading.old_floor.take()).map(|floor| floor.min(to));
         Ok(())
     }
 
     /// The log was cut.
     pub(super) fn cut(&mut self, partition: usize, keep: i64) {
         if let Some(reading) = self.readings.get_mut(&partition) {
-            reading.cut = Some(reading.cut.map_or(keep, |cut| cut.min(keep)));
-            reading.was_cut = true;
+            reading.is_cut(keep);
         }
+    }
+
+    /// The lowest place where a partition's log was cut since it is read.
+    pub(super) fn lowest_cut(&self, partition: usize) -> Option<i64> {
+        self.readings.get(&partition)?.lowest_cut
     }
 
     /// Whether what it reads of a partition is no more.
@@ -319,8 +365,13 @@ impl Run {
             return Ok(());
         }
         let before = std::mem::replace(&mut reading.asked, offset);
-        if offset < before {
+        // Below it, the run has found out that it is of a log that was cut.
+        let fallen = reading.old_floor.take_if(|floor| offset < *floor);
+        if offset < before && fallen != Some(before) {
             return Err(format!("the commit of {name} fell from {before} to {offset}"));
+        }
+        if reading.old_floor == Some(offset) {
+            return Ok(());
         }
         let floor = reading.floor;
         if floor.is_some_and(|floor| offset < floor) {
@@ -335,6 +386,6 @@ impl Run {
 
     /// Whether offsets of a partition came again, for other records.
     pub(super) fn is_cut(&self, partition: usize) -> bool {
-        self.readings.get(&partition).is_none_or(|reading| reading.torn || reading.was_cut)
+        self.readings.get(&partition).is_none_or(|reading| reading.torn || reading.lowest_cut.is_some())
     }
 }

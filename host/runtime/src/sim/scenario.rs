@@ -19,6 +19,14 @@ use super::sinks::SinkManner;
 /// The chaos lasts no longer than this, in simulated time.
 const LONGEST: Duration = Duration::from_secs(120);
 
+const ONE_STEP: &str = "name: simulated
+kafka:
+  consumer: { brokers: [memory], group_id: g, topics: [in0], delivery: at_least_once, auto_offset_reset: earliest }
+  producer: { brokers: [memory] }
+runtime: { shutdown_timeout: 25s, max_outstanding: { records: 1000, bytes: 1MiB } }
+plugins: { s0: { component: s0.wasm, breaker: off } }
+";
+
 /// See the module's description.
 #[derive(Clone, Debug)]
 pub(super) struct Scenario {
@@ -35,6 +43,8 @@ pub(super) struct Scenario {
     pub once: bool,
     pub shutdown: Duration,
     pub most_workers: usize,
+    /// How likely a process starts from the beginning.
+    pub beginnings: f64,
     /// How likely a worker is stepped that nothing woke.
     pub spurious: f64,
     pub events: Vec<Event>,
@@ -74,7 +84,30 @@ impl Scenario {
             once,
             shutdown,
             most_workers,
+            beginnings: 0.05,
             spurious,
+            events,
+            yaml,
+        }
+    }
+
+    /// [`Flow::one_step`] on one partition, by one worker, with no chance in it but when processes start.
+    pub(super) fn one_step(fates: Fates, stops: bool, events: Vec<Event>) -> Scenario {
+        let flow = Flow::one_step(stops);
+        let yaml = format!("{ONE_STEP}{}", flow.yaml());
+        Scenario {
+            flow,
+            network: Network::default(),
+            fates,
+            sinks: Vec::new(),
+            topics: vec![("in0".to_owned(), 1)],
+            outputs: vec![1],
+            forward: false,
+            once: false,
+            shutdown: Duration::from_secs(25),
+            most_workers: 1,
+            beginnings: 0.0,
+            spurious: 0.0,
             events,
             yaml,
         }

@@ -46,6 +46,8 @@ struct Looked {
     ids: BTreeMap<String, Option<TopicId>>,
     /// The group's offsets, likewise.
     committed: BTreeMap<TopicPartition, Option<Committed>>,
+    /// Where partitions end, likewise.
+    ends: BTreeMap<TopicPartition, i64>,
     /// The holder of the lease, likewise.
     holder: Option<Holder>,
     reads: bool,
@@ -81,10 +83,12 @@ impl Watched {
     }
 
     /// How a partition starts, by what the process has read.
-    fn assignment(&self, name: &TopicPartition, start: CommitOffset) -> Assignment {
+    fn assignment(&self, assigned: &Assigned) -> Assignment {
+        let Assigned { partition: name, start, leader_epoch, .. } = assigned;
         let looked = self.looked();
-        let id = self.sim.broker.topic_id(&name.topic);
-        let high = self.sim.stable_end_of(name);
+        let id = looked.ids.get(&*name.topic).copied().flatten();
+        let high = looked.ends.get(name).copied().expect("where it ends is asked before it is read");
+        let cut = |epoch: i32| self.sim.broker.view(|view| view.cut_since(name, epoch, *start));
         let committed = looked.committed.get(name).cloned().flatten();
         let found = committed.map(|committed| {
             let mark = Mark::parse(&committed.metadata);
@@ -92,6 +96,7 @@ impl Watched {
             Found {
                 offset: committed.offset.0,
                 ours: mark.is_some(),
+                run: mark.and_then(|mark| mark.run),
                 // Where nobody says which topic it was, an offset beyond the end is of another.
                 same_topic: topic.map_or(committed.offset.0 <= high, |topic| Some(topic) == id),
                 replay: mark.and_then(|mark| mark.replay).map(|replay| replay.0),
@@ -102,10 +107,11 @@ impl Watched {
         Assignment {
             start: start.0,
             high,
+            back: leader_epoch.and_then(cut).map(|at| at.0),
             found,
             to_the_end: self.latest && !knows_topic && !self.asked,
             asked: self.asked,
-            torn: looked.ids.get(&*name.topic).is_some_and(|then| *then != id),
+            torn: id != self.sim.broker.topic_id(&name.topic),
         }
     }
 }
@@ -201,16 +207,20 @@ impl Broker for Watched {
     }
 
     fn bounds(&self, partition: &TopicPartition, timeout: Duration) -> Result<Bounds, KafkaError> {
-        self.client.bounds(partition, timeout)
+        let bounds = self.client.bounds(partition, timeout)?;
+        let mut looked = self.looked();
+        if !looked.reads {
+            looked.ends.insert(partition.clone(), bounds.high.0);
+        }
+        Ok(bounds)
     }
 
     fn reader(&self, assigned: Vec<Assigned>, sharing: usize, waker: Waker) -> Result<Reader, KafkaError> {
-        let starts: Vec<(TopicPartition, CommitOffset)> =
-            assigned.iter().map(|assigned| (assigned.partition.clone(), assigned.start)).collect();
+        let starts: Vec<(TopicPartition, Assignment)> =
+            assigned.iter().map(|assigned| (assigned.partition.clone(), self.assignment(assigned))).collect();
         let reader = self.client.reader(assigned, sharing, waker)?;
         let (mut partitions, mut known) = (Vec::with_capacity(starts.len()), BTreeSet::new());
-        for (at, (name, start)) in starts.into_iter().enumerate() {
-            let how = self.assignment(&name, start);
+        for (at, (name, how)) in starts.into_iter().enumerate() {
             let mut state = self.sim.lock();
             let partition = state.model.partition(&name);
             partitions.push(partition);
