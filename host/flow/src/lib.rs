@@ -9,6 +9,7 @@
 //! asks of them are the traits [`Environment`], [`Components`] and [`KafkaKeys`].
 
 mod ask;
+pub mod cases;
 mod checks;
 mod entry;
 pub mod expr;
@@ -35,7 +36,7 @@ pub use graph::GraphFormat;
 pub use issue::{Code, Domain, Issue, Severity, Stretch};
 pub use plan::Plan;
 pub use render::{HumanStyle, counts, to_json};
-pub use schema::schema;
+pub use schema::{case_schema, schema};
 
 use interpolate::Secrets;
 use reader::Part;

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::grammar::{FLOW, Key, Mapping, NODES, PLUGIN_REFERENCE, Standing, Together, Value};
+use crate::grammar::{CASES, FLOW, Key, Mapping, NODES, PLUGIN_REFERENCE, Standing, Together, Value};
 use crate::reader;
 
 /// The schema of a flow file.
@@ -28,6 +28,18 @@ pub fn schema() -> Json {
     flow.insert("title".to_owned(), json!("A flow of loom-host"));
     flow.insert("$defs".to_owned(), Json::Object(definitions.0.into_iter().collect()));
     Json::Object(flow)
+}
+
+/// The schema of a test file, in the same form.
+#[must_use]
+pub fn case_schema() -> Json {
+    let mut definitions = Definitions(BTreeMap::new());
+    let mut cases = definitions.object(&CASES);
+    definitions.leaves();
+    cases.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
+    cases.insert("title".to_owned(), json!("Cases of a flow of loom-host"));
+    cases.insert("$defs".to_owned(), Json::Object(definitions.0.into_iter().collect()));
+    Json::Object(cases)
 }
 
 /// What a text may hold instead of a value of its kind.
@@ -253,7 +265,7 @@ fn yaml(snippet: &str) -> Json {
 
 #[cfg(test)]
 mod tests {
-    use super::{FLOW, Json, Key, Mapping, NODES, Value, yaml};
+    use super::{CASES, FLOW, Json, Key, Mapping, NODES, Value, yaml};
 
     /// Every default and example is YAML, or the schema would show `null` for it.
     #[test]
@@ -276,7 +288,7 @@ mod tests {
         }
         let mut count = 0;
         let mut seen = Vec::new();
-        for mapping in std::iter::once(&FLOW).chain(NODES) {
+        for mapping in [&FLOW, &CASES].into_iter().chain(NODES) {
             keys(mapping, &mut seen, &mut |key| {
                 for snippet in key.default.iter().chain(&key.example) {
                     assert_ne!(yaml(snippet), Json::Null, "{}: {snippet}", key.name);

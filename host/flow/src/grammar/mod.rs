@@ -5,10 +5,12 @@
 //! cannot differ. A key that the reader forgets, or reads as something else than the table says, trips an assertion in
 //! every test that meets its mapping.
 
+mod cases;
 mod kafka;
 mod nodes;
 mod plugins;
 
+pub(crate) use cases::{CASES, MOST_PARTITIONS, MOST_WORKERS};
 pub(crate) use nodes::{NODES, PLUGIN_REFERENCE, node};
 
 use plugins::PLUGIN;
@@ -289,7 +291,7 @@ static MAX_OUTSTANDING: Mapping = Mapping::new(
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{FLOW, Mapping, NODES, Value};
+    use super::{CASES, FLOW, Mapping, NODES, Value};
 
     fn mappings(
         mapping: &'static Mapping,
@@ -322,7 +324,8 @@ mod tests {
         let mut seen = BTreeSet::new();
         mappings(&FLOW, &mut seen, &mut all);
         NODES.iter().for_each(|node| mappings(node, &mut seen, &mut all));
-        assert!(all.len() > 25, "{seen:?}");
+        mappings(&CASES, &mut seen, &mut all);
+        assert!(all.len() > 32, "{seen:?}");
         for mapping in all {
             let names: BTreeSet<_> = mapping.names().into_iter().collect();
             assert_eq!(names.len(), mapping.keys.len(), "{}", mapping.name);

@@ -33,6 +33,8 @@ pub(crate) enum Part {
     Flow,
     /// It changes the flow; one without anything in it changes nothing.
     Overlay,
+    /// It holds cases of a flow.
+    Cases,
 }
 
 /// Reads a file of the report. None if there is no tree; of a flow the report then has an error.
@@ -44,10 +46,14 @@ pub(crate) fn read(report: &mut Report, file: FileId, part: Part) -> Option<Node
         match build::build(text.as_str(), file, &mut faults) {
             Ok(root) => {
                 report_faults(faults, report);
-                if root.is_none() && part == Part::Flow {
-                    let problem = Problem::error(Code::FileInvalid, "the file holds no flow")
-                        .hint("a flow needs at least `name`, `kafka` and `process`");
-                    report.push_at(start, "", problem);
+                let (what, needs) = match part {
+                    Part::Flow => ("flow", "a flow needs at least `name`, `kafka` and `process`"),
+                    Part::Cases => ("cases", "a test file has `cases`, a list of them"),
+                    Part::Overlay => return root,
+                };
+                if root.is_none() {
+                    let problem = Problem::error(Code::FileInvalid, format!("the file holds no {what}"));
+                    report.push_at(start, "", problem.hint(needs));
                 }
                 return root;
             }

@@ -6,7 +6,7 @@
 mod cx;
 mod errors;
 mod exprs;
-mod fields;
+pub(crate) mod fields;
 mod hosts;
 mod kafka;
 mod nodes;
@@ -14,7 +14,7 @@ mod plugins;
 mod process;
 mod runtime;
 mod switch;
-mod values;
+pub(crate) mod values;
 mod walk;
 
 pub(crate) use cx::Cx;
