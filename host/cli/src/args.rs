@@ -4,13 +4,15 @@
 
 mod settings;
 mod tools;
+mod trying;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 pub use settings::{ProcessArgs, RunOptions, SettingsArgs};
-pub use tools::{CompletionsArgs, Drawing, GraphArgs, InitArgs, ManArgs};
+pub use tools::{CompletionsArgs, Drawing, GraphArgs, InitArgs, ManArgs, SchemaArgs, SchemaOf};
+pub use trying::{Report, TestArgs};
 
 use crate::admin::Address;
 use crate::show::why::PartitionName;
@@ -24,7 +26,7 @@ const MAX_PARTITIONS: i64 = 100_000;
 const AFTER_HELP: &str = "\
 Exit statuses:
   0  done
-  1  the flow, or a file that it names, is wrong
+  1  the flow, or a file that it names, is wrong; a case of `test` failed
   2  usage: a flag or verb that there is not
   3  the flow is right, and its pairing with these plugins or grants is not, or another host or consumer has its group
   4  failed while starting or running
@@ -35,6 +37,7 @@ LOOM_LOG sets what is logged, on standard error: `info` is the default, `plugin=
 Examples:
   loom-host check flow.yaml
   loom-host dev flow.yaml --input orders.jsonl
+  loom-host test
   loom-host run flow.yaml -w 4";
 
 const RUN_HELP: &str = "\
@@ -172,6 +175,9 @@ pub enum Verb {
     /// Run a flow on a file of records, without Kafka
     #[command(after_help = DEV_HELP)]
     Dev(DevArgs),
+    /// Play cases of a flow: records in, what must come out, and what goes wrong on the way
+    #[command(after_help = trying::TEST_HELP)]
+    Test(TestArgs),
     /// Say all that is wrong with a flow
     #[command(after_help = CHECK_HELP)]
     Check(CheckArgs),
@@ -193,9 +199,9 @@ pub enum Verb {
     /// Make a folder with a first flow, and records to try it on
     #[command(after_help = tools::INIT_HELP)]
     Init(InitArgs),
-    /// Print the JSON Schema of flow files, for editors
+    /// Print the JSON Schema of flow files, or of test files, for editors
     #[command(after_help = tools::SCHEMA_HELP)]
-    Schema,
+    Schema(SchemaArgs),
     /// Print what completes the command in a shell
     #[command(after_help = tools::COMPLETIONS_HELP)]
     Completions(CompletionsArgs),

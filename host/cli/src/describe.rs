@@ -9,14 +9,18 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::args::Cli;
+use crate::args::{Cli, SchemaOf};
 use crate::show;
 use crate::status::Status;
 use crate::terminal;
 
-/// Prints the JSON Schema of flow files.
-pub fn schema() -> Status {
-    show::print(&format!("{:#}\n", loom_flow::schema()))
+/// Prints the JSON Schema of flow files, or of test files.
+pub fn schema(of: SchemaOf) -> Status {
+    let schema = match of {
+        SchemaOf::Flow => loom_flow::schema(),
+        SchemaOf::Test => loom_flow::case_schema(),
+    };
+    show::print(&format!("{schema:#}\n"))
 }
 
 /// Prints a shell's completions.

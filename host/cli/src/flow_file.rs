@@ -54,7 +54,11 @@ pub fn read(path: &Path) -> Result<SourceFile, Box<Issue>> {
     read_as("the flow", path)
 }
 
-fn read_as(what: &str, path: &Path) -> Result<SourceFile, Box<Issue>> {
+/// Reads a file, called `what` where it cannot be read.
+///
+/// # Errors
+/// An issue for the whole file.
+pub fn read_as(what: &str, path: &Path) -> Result<SourceFile, Box<Issue>> {
     let name = path.display().to_string();
     let bytes = read_bytes(path)
         .map_err(|(message, hint)| issue(&name, format!("cannot read {what} {name}: {message}"), hint))?;
@@ -68,6 +72,25 @@ fn read_as(what: &str, path: &Path) -> Result<SourceFile, Box<Issue>> {
 /// # Errors
 /// An issue for the whole folder: it cannot be read, or there is no YAML file.
 pub fn flows(path: &Path) -> Result<Option<Vec<PathBuf>>, Box<Issue>> {
+    let hint = "a flow's file ends with `.yaml` or `.yml`";
+    files_in(path, ("flow", hint), |file, name| is_yaml(file) && !is_case(name))
+}
+
+/// The test files (`*.test.yaml`) that a folder stands for, as [`flows`].
+///
+/// # Errors
+/// An issue for the whole folder: it cannot be read, or there is no test file.
+pub fn cases(path: &Path) -> Result<Option<Vec<PathBuf>>, Box<Issue>> {
+    let hint = "a test file's name ends with `.test.yaml`";
+    files_in(path, ("test file", hint), |_, name| is_case(name))
+}
+
+/// The wanted files of a folder, in it and below, by name; none if it is no folder.
+fn files_in(
+    path: &Path,
+    (what, how): (&str, &str),
+    is_wanted: impl Fn(&Path, &str) -> bool,
+) -> Result<Option<Vec<PathBuf>>, Box<Issue>> {
     if !path.is_dir() {
         return Ok(None);
     }
@@ -88,7 +111,7 @@ pub fn flows(path: &Path) -> Result<Option<Vec<PathBuf>>, Box<Issue>> {
             let is_folder = entry.file_type().map_err(failed)?.is_dir();
             if is_folder && !OUTPUTS.contains(&file_name.as_str()) {
                 folders.push(entry.path());
-            } else if !is_folder && is_yaml(&entry.path()) && !is_case(&file_name) {
+            } else if !is_folder && is_wanted(&entry.path(), &file_name) {
                 files.push(entry.path());
             }
         }
@@ -99,8 +122,7 @@ pub fn flows(path: &Path) -> Result<Option<Vec<PathBuf>>, Box<Issue>> {
     }
     files.sort();
     if files.is_empty() {
-        let hint = Some("a flow's file ends with `.yaml` or `.yml`".to_owned());
-        return Err(issue(&name, format!("there is no flow in the folder {name}"), hint));
+        return Err(issue(&name, format!("there is no {what} in the folder {name}"), Some(how.to_owned())));
     }
     Ok(Some(files))
 }

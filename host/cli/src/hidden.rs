@@ -1,22 +1,20 @@
-//! Secrets of the flow, for every line that this process writes after the flow was read: a plugin may quote its
+//! Secrets of flows, for every line that this process writes after the flow was read: a plugin may quote its
 //! configuration, a client what it was given.
 
 use std::borrow::Cow;
-use std::sync::OnceLock;
+use std::sync::{PoisonError, RwLock};
 
 use loom_flow::Compiled;
 
-static FLOW: OnceLock<Compiled> = OnceLock::new();
+static FLOWS: RwLock<Vec<Compiled>> = RwLock::new(Vec::new());
 
-/// Remembers the flow whose secrets are to be hidden; the first one counts.
+/// Remembers a flow whose secrets are to be hidden.
 pub fn remember(flow: Compiled) {
-    let _ = FLOW.set(flow);
+    FLOWS.write().unwrap_or_else(PoisonError::into_inner).push(flow);
 }
 
-/// The text without the flow's secrets.
+/// The text without the flows' secrets.
 pub fn redact(text: &str) -> Cow<'_, str> {
-    match FLOW.get() {
-        Some(flow) => Cow::Owned(flow.redact(text)),
-        None => Cow::Borrowed(text),
-    }
+    let flows = FLOWS.read().unwrap_or_else(PoisonError::into_inner);
+    flows.iter().fold(Cow::Borrowed(text), |text, flow| Cow::Owned(flow.redact(&text)))
 }

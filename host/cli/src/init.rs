@@ -15,6 +15,7 @@ use crate::terminal;
 const FLOW: &str = include_str!("init/flow.yaml");
 const README: &str = include_str!("init/README.md");
 const RECORDS: &str = include_str!("init/records.jsonl");
+const CASES: &str = include_str!("init/flow.test.yaml");
 
 /// What stands for the flow's name in the files.
 const NAME: &str = "my-flow";
@@ -42,6 +43,8 @@ fn try_init(args: &InitArgs) -> Result<String, (Status, String)> {
         ("flow.yaml", FLOW.replace(NAME, &name)),
         ("flow.schema.json", format!("{:#}\n", loom_flow::schema())),
         ("records.jsonl", RECORDS.to_owned()),
+        ("flow.test.yaml", CASES.replace(NAME, &name)),
+        ("test.schema.json", format!("{:#}\n", loom_flow::case_schema())),
         ("README.md", README.replace(NAME, &name)),
     ]
     .map(|(file, text)| (args.dir.join(file), text))
@@ -61,9 +64,9 @@ fn try_init(args: &InitArgs) -> Result<String, (Status, String)> {
         made.and_then(|mut made| made.write_all(text.as_bytes())).map_err(|error| failed(file, &error))?;
     }
     let names: Vec<String> = files.iter().map(|(file, _)| format!("  {}\n", file.display())).collect();
-    let (flow, records) = (files[0].0.display(), files[2].0.display());
+    let (flow, records, dir) = (files[0].0.display(), files[2].0.display(), args.dir.display());
     Ok(format!(
-        "made\n{}try\n  loom-host check {flow}\n  loom-host graph {flow}\n  loom-host dev {flow} --input {records}\n",
+        "made\n{}try\n  loom-host check {flow}\n  loom-host graph {flow}\n  loom-host dev {flow} --input {records}\n  loom-host test {dir}\n",
         names.concat()
     ))
 }

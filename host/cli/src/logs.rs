@@ -6,6 +6,9 @@
 
 mod line;
 
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use tracing::span::{Attributes, Id, Record};
@@ -71,6 +74,26 @@ fn is_no_level(part: &str) -> bool {
     !part.is_empty() && !level() && !target()
 }
 
+/// Lines that are kept back, at most; the last ones are.
+const KEPT_BACK: usize = 200;
+
+/// Whether lines are kept back.
+static KEEPS_BACK: AtomicBool = AtomicBool::new(false);
+
+static KEPT: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
+
+/// From now on lines are not written, and the last ones are kept, in the form for people.
+pub fn keep_back() {
+    KEPT.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    KEEPS_BACK.store(true, Ordering::Release);
+}
+
+/// What was kept back; from now on lines are written again.
+pub fn kept_back() -> String {
+    KEEPS_BACK.store(false, Ordering::Release);
+    KEPT.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect()
+}
+
 #[derive(Clone, Copy)]
 enum Style {
     Human { colour: bool },
@@ -115,6 +138,14 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
             target: metadata.target(),
             fields: &fields,
         };
+        if KEEPS_BACK.load(Ordering::Acquire) {
+            let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+            if kept.len() == KEPT_BACK {
+                kept.pop_front();
+            }
+            kept.push_back(line.human(false));
+            return;
+        }
         let text = match self.style {
             Style::Json => line.json(),
             Style::Human { colour } => line.human(colour),

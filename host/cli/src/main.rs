@@ -6,6 +6,7 @@
 mod admin;
 mod answers;
 mod args;
+mod cases;
 mod check;
 mod describe;
 mod dev;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
     match cli.verb {
         Verb::Run(args) => run::run(&args),
         Verb::Dev(args) => dev::dev(&args),
+        Verb::Test(args) => cases::test(&args),
         Verb::Check(args) => check::check(&args),
         Verb::Explain(args) => explain::explain(&args),
         Verb::Offsets(args) => offsets::offsets(&args),
@@ -49,7 +51,7 @@ fn main() -> ExitCode {
         Verb::Why(args) => show::why::why(&args),
         Verb::Graph(args) => graph::graph(&args),
         Verb::Init(args) => init::init(&args),
-        Verb::Schema => describe::schema(),
+        Verb::Schema(args) => describe::schema(args.of),
         Verb::Completions(args) => describe::completions(args.shell),
         Verb::Man(args) => describe::man(args.dir.as_deref()),
         Verb::Plugin { verb: PluginVerb::Inspect(args) } => inspect::inspect(&args),

@@ -74,7 +74,8 @@ fn error_line(code: Option<&str>, message: &str, colour: bool) -> String {
     format!("{red}error{code}{plain}: {message}\n")
 }
 
-fn style(color: bool) -> HumanStyle {
+/// How issues look here.
+pub fn style(color: bool) -> HumanStyle {
     HumanStyle { color, unicode: terminal::takes_unicode(), width: terminal::width() }
 }
 

@@ -2,7 +2,7 @@
 //! failing is told. On a terminal problems of the flow are shown with its lines; elsewhere each is a line of the log.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use loom_flow::{CompileOptions, Mode, Plan};
 use loom_kafka::KafkaError;
@@ -83,7 +83,15 @@ fn compiled(path: &Path, settings: &SettingsArgs, mode: Mode, warns: bool) -> Re
 /// # Errors
 /// It cannot be built here.
 pub fn plugin_host(args: &ProcessArgs) -> Result<PluginHost, Refusal> {
-    let cache_dir = args.cache_dir.clone().map_or(CacheDir::Default, CacheDir::At);
+    plugin_host_at(args.cache_dir.clone())
+}
+
+/// The same with the folder of compiled plugins alone.
+///
+/// # Errors
+/// It cannot be built here.
+pub fn plugin_host_at(cache_dir: Option<PathBuf>) -> Result<PluginHost, Refusal> {
+    let cache_dir = cache_dir.map_or(CacheDir::Default, CacheDir::At);
     PluginHost::new(HostOptions { cache_dir })
         .map_err(|error: HostError| Refusal::Other(Status::Failed, error.to_string()))
 }

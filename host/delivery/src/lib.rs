@@ -32,7 +32,5 @@ pub use mutations::mutate;
 #[doc(hidden)]
 pub use mutations::{Mutation, mutated};
 pub use table::TokenTable;
-#[cfg(feature = "simulation")]
-pub use token::killed;
-pub use token::{FULL_WEIGHT, Token, lost_tokens};
+pub use token::{FULL_WEIGHT, Token, killed, lost_tokens};
 pub use tracker::{Made, Outstanding, Stand, Tracker};

@@ -79,13 +79,12 @@ impl Token {
     }
 }
 
-#[cfg(feature = "simulation")]
 thread_local! {
     static KILLED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-/// Drops what a killed process held: its tokens go with it, and are no bug.
-#[cfg(feature = "simulation")]
+/// Drops what a killed process held: its tokens go with it, and are no bug. For simulations and tests of flows, where a
+/// process dies and its thread does not.
 pub fn killed<T>(process: T) {
     KILLED.set(true);
     drop(process);
@@ -94,7 +93,6 @@ pub fn killed<T>(process: T) {
 
 impl Drop for Token {
     fn drop(&mut self) {
-        #[cfg(feature = "simulation")]
         if KILLED.get() {
             return;
         }

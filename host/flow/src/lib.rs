@@ -37,6 +37,7 @@ pub use issue::{Code, Domain, Issue, Severity, Stretch};
 pub use plan::Plan;
 pub use render::{HumanStyle, counts, to_json};
 pub use schema::{case_schema, schema};
+pub use spec::nearest;
 
 use interpolate::Secrets;
 use reader::Part;

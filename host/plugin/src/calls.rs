@@ -178,6 +178,12 @@ impl<R: Role> Slot<R> {
         rows: &[u32],
         collector: &mut R::Collector<'_>,
     ) -> Result<(), Fault> {
+        if let Some(fault) = self.plugin.scripted(&self.node, batch, rows) {
+            if fault.cause.is_trap() {
+                self.live = None;
+            }
+            return Err(fault);
+        }
         let (instance, role) = match &mut self.live {
             Some(live) => live,
             None => {

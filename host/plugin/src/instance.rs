@@ -216,6 +216,11 @@ impl Instance {
                 && memory > self.settled.saturating_mul(2))
     }
 
+    /// It counts as trapped from now on.
+    pub(crate) fn spoil(&mut self) {
+        self.usable = false;
+    }
+
     /// Whether it may be called.
     pub(crate) fn is_usable(&self) -> bool {
         self.usable

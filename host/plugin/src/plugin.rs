@@ -16,6 +16,7 @@ use crate::grants::{GrantError, Grants};
 use crate::http::HttpClient;
 use crate::limits::Limits;
 use crate::network::Told;
+use crate::script::Script;
 use crate::state::HostState;
 use crate::ticker::Beat;
 
@@ -54,6 +55,7 @@ impl std::fmt::Debug for PluginSpec {
 #[derive(Clone)]
 pub struct Plugin {
     inner: Arc<Loaded>,
+    script: Option<Arc<dyn Script>>,
 }
 
 pub(crate) struct Loaded {
@@ -120,11 +122,22 @@ impl Exports {
 
 impl Plugin {
     pub(crate) fn new(loaded: Loaded) -> Self {
-        Plugin { inner: Arc::new(loaded) }
+        Plugin { inner: Arc::new(loaded), script: None }
     }
 
     pub(crate) fn loaded(&self) -> &Loaded {
         &self.inner
+    }
+
+    /// The same with calls that a script may end: what is instantiated from it asks before each.
+    #[must_use]
+    pub fn with_script(mut self, script: Arc<dyn Script>) -> Self {
+        self.script = Some(script);
+        self
+    }
+
+    pub(crate) fn script(&self) -> Option<&dyn Script> {
+        self.script.as_deref()
     }
 
     /// The plugin's name in the flow.

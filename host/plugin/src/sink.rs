@@ -19,6 +19,7 @@ use crate::plugin::{Plugin, StartError};
 /// One instance of a sink plugin.
 pub struct SinkInstance {
     plugin: Plugin,
+    node: NodeContext,
     instance: Instance,
     guest: sink::Guest,
     write_time: CallTime,
@@ -64,7 +65,7 @@ impl SinkInstance {
             })?;
         }
         instance.started();
-        Ok(SinkInstance { plugin: plugin.clone(), instance, guest, write_time, lifecycle })
+        Ok(SinkInstance { plugin: plugin.clone(), node: context, instance, guest, write_time, lifecycle })
     }
 
     /// How many of these rows may go in one write: as many as the bounds of a plugin batch allow, and at least one.
@@ -77,6 +78,9 @@ impl SinkInstance {
     /// [`SinkInstance::verdicts`]. Panics when there are not as many handles as rows.
     pub fn write(&mut self, batch: &Batch, rows: &[u32], handles: &[u32]) -> Result<(), CallFailure> {
         assert_eq!(rows.len(), handles.len(), "each row has a handle");
+        if let Some(fault) = self.plugin.scripted(&self.node, batch, rows) {
+            return self.ended(CallFailure { cause: fault.cause, reason: fault.reason });
+        }
         let names = names(batch, rows);
         let headers = headers(batch, rows, &names);
         let messages: Vec<_> = messages(batch, rows, &headers)
@@ -91,9 +95,20 @@ impl SinkInstance {
 
     /// Has everything written so far made durable.
     pub fn flush(&mut self) -> Result<(), CallFailure> {
+        if let Some(failure) = self.plugin.script().and_then(|script| script.flush(&self.node)) {
+            return self.ended(failure);
+        }
         let _in_flight = self.plugin.loaded().beat.enter();
         let guest = &self.guest;
         answer(self.instance.call(self.lifecycle, |store| guest.call_flush(store)))
+    }
+
+    /// A script ended a call.
+    fn ended(&mut self, failure: CallFailure) -> Result<(), CallFailure> {
+        if failure.cause.is_trap() {
+            self.instance.spoil();
+        }
+        Err(failure)
     }
 
     /// The last call.

@@ -101,7 +101,7 @@ fn run_workers(seeds: Vec<Seed>, stop: &Stop) -> Outcome {
     let guards = timely::execute(config, move |timely| {
         let seed = seeds.lock().unwrap_or_else(PoisonError::into_inner)[timely.index()].take();
         let Some(seed) = seed else { return Outcome::default() };
-        let outcome = drive(timely, seed);
+        let outcome = drive(timely, seed, on_failure.clone());
         if !outcome.failures.is_empty() {
             // Half a flow is not a flow: the others stop too, gracefully.
             on_failure.request();
@@ -124,11 +124,11 @@ fn failed(message: String) -> Outcome {
     Outcome { failures: vec![Failure::new(message)], ..Outcome::default() }
 }
 
-fn drive(timely: &mut timely::worker::Worker, seed: Seed) -> Outcome {
+fn drive(timely: &mut timely::worker::Worker, seed: Seed, stop: Stop) -> Outcome {
     let Seed { bell, clock, build } = seed;
     bell.belongs_to(std::thread::current());
     let mut worker = match build(clock) {
-        Ok(worker) => worker,
+        Ok(worker) => Some(worker),
         Err(failure) => return Outcome { failures: vec![failure], ..Outcome::default() },
     };
     let rung = bell.clone();
@@ -147,10 +147,17 @@ fn drive(timely: &mut timely::worker::Worker, seed: Seed) -> Outcome {
                     if capability.is_none() {
                         return;
                     }
-                    let asked = worker.step(rung.take());
+                    let Some(alive) = worker.as_mut().filter(|_| !stop.is_killed()) else {
+                        loom_delivery::killed(worker.take());
+                        next_of_operator.set(Next::Never);
+                        *outcome_of_operator.borrow_mut() = Some(Outcome::default());
+                        capability = None;
+                        return;
+                    };
+                    let asked = alive.step(rung.take());
                     next_of_operator.set(asked);
                     if asked == Next::Never {
-                        *outcome_of_operator.borrow_mut() = Some(worker.outcome());
+                        *outcome_of_operator.borrow_mut() = Some(alive.outcome());
                         capability = None;
                     }
                 }

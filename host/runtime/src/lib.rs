@@ -19,6 +19,7 @@ mod keeper;
 mod late;
 mod nodes;
 mod outputs;
+mod probe;
 mod rows;
 mod settings;
 #[cfg(feature = "simulation")]
@@ -33,6 +34,7 @@ pub use clock::{Clock, SystemClock};
 pub use failure::{AssemblyError, Failure, Status};
 pub use identity::Identity;
 pub use keeper::{KeeperBoard, KeeperStatus, LeaseStatus};
+pub use probe::{Probe, Unrouted, Watch};
 pub use settings::consumer_settings;
 pub use status::{Board, Status as FlowStatus};
 pub use stop::Stop;
@@ -55,6 +57,8 @@ pub struct Options {
     pub take_over: bool,
     /// Who runs it.
     pub identity: Identity,
+    /// What a test, or a dry run, sees of it and decides in it.
+    pub probe: Option<Probe>,
 }
 
 impl Default for Options {
@@ -66,6 +70,7 @@ impl Default for Options {
             from: StartFrom::GoOn,
             take_over: false,
             identity: Identity::of_this_process(),
+            probe: None,
         }
     }
 }

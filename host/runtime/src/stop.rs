@@ -23,6 +23,8 @@ struct Shared {
     anew: AtomicBool,
     /// It is to stop, whatever else was asked for.
     over: AtomicBool,
+    /// Nothing more is done at all; shared with the rounds.
+    killed: Arc<AtomicBool>,
     bells: Mutex<Vec<Arc<Bell>>>,
     /// Requests that are made with this one.
     rounds: Mutex<Vec<Weak<Shared>>>,
@@ -44,16 +46,17 @@ impl Stop {
 
     /// The same, with the time since the request counted by this clock.
     pub(crate) fn timed_by(now: impl Fn() -> Moment + Send + Sync + 'static) -> Self {
-        Self::clocked(Arc::new(now))
+        Self::clocked(Arc::new(now), Arc::default())
     }
 
-    fn clocked(now: Arc<dyn Fn() -> Moment + Send + Sync>) -> Self {
+    fn clocked(now: Arc<dyn Fn() -> Moment + Send + Sync>, killed: Arc<AtomicBool>) -> Self {
         let shared = Shared {
             now,
             requested: AtomicBool::new(false),
             since: OnceLock::new(),
             anew: AtomicBool::new(false),
             over: AtomicBool::new(false),
+            killed,
             bells: Mutex::default(),
             rounds: Mutex::default(),
         };
@@ -77,6 +80,18 @@ impl Stop {
         rounds.iter().filter_map(Weak::upgrade).for_each(|shared| Stop { shared }.request());
     }
 
+    /// Ends the flow as a process ends that is killed: workers drop what they hold, and write, commit and close nothing.
+    /// Callable from within their calls; what a worker's step has begun it still does. For tests of flows.
+    pub fn kill(&self) {
+        self.shared.killed.store(true, Ordering::Release);
+        self.request();
+    }
+
+    /// Whether it was killed.
+    pub(crate) fn is_killed(&self) -> bool {
+        self.shared.killed.load(Ordering::Acquire)
+    }
+
     /// Asks for the end of this round alone, as after a crash: the flow begins anew from the committed offsets.
     pub(crate) fn request_anew(&self) {
         self.shared.anew.store(true, Ordering::Release);
@@ -90,7 +105,7 @@ impl Stop {
 
     /// A request of its own, which this one makes too: for one round of a flow that may begin anew.
     pub(crate) fn round(&self) -> Stop {
-        let round = Stop::clocked(self.shared.now.clone());
+        let round = Stop::clocked(self.shared.now.clone(), self.shared.killed.clone());
         let mut rounds = self.shared.rounds.lock().unwrap_or_else(PoisonError::into_inner);
         rounds.retain(|other| other.strong_count() > 0);
         rounds.push(Arc::downgrade(&round.shared));

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::admin::Address;
 
 /// More workers than this are a typing mistake, not a machine.
-const MAX_WORKERS: i64 = 1024;
+pub(super) const MAX_WORKERS: i64 = 1024;
 
 /// What `run` takes beside the flow.
 #[derive(Args, Debug)]

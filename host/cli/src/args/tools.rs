@@ -27,7 +27,8 @@ An editor with a YAML language server checks and completes a flow whose first li
   # yaml-language-server: $schema=flow.schema.json
 
 Examples:
-  loom-host schema > flow.schema.json";
+  loom-host schema > flow.schema.json
+  loom-host schema --of test > test.schema.json";
 
 pub const COMPLETIONS_HELP: &str = "\
 Examples:
@@ -71,6 +72,22 @@ pub struct InitArgs {
     /// The flow's name, which its group and its topics begin with [default: the folder's]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct SchemaArgs {
+    /// Of which files
+    #[arg(long, value_name = "KIND", value_enum, default_value_t = SchemaOf::Flow)]
+    pub of: SchemaOf,
+}
+
+/// Files that have a schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SchemaOf {
+    /// Flows
+    Flow,
+    /// Test files
+    Test,
 }
 
 #[derive(Args, Debug)]

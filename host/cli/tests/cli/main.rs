@@ -2,6 +2,7 @@
 //! run against Kafka are tested end to end.
 
 mod admin;
+mod cases;
 mod check;
 mod describe;
 mod dev;

@@ -90,6 +90,10 @@ fn a_first_flow_passes_check_and_runs_as_it_is() {
     assert_eq!(topics, ["orders.failed", "orders.large", "orders.small"]);
     let ledger = &lines.last().expect("a last line")["ledger"];
     assert_eq!((&ledger["registered"], &ledger["ended"]["filtered"]), (&4.into(), &1.into()), "{ledger}");
+    let test = folder.run(&["test", "orders"]);
+    assert!(test.expect_status(0).stdout.ends_with("\n4 passed, 0 failed\n"), "{test:#?}");
+    let cases = fs::read_to_string(folder.path().join("orders/test.schema.json")).expect("the schema");
+    assert_eq!(cases, folder.run(&["schema", "--of", "test"]).stdout);
     let schema = fs::read_to_string(folder.path().join("orders/flow.schema.json")).expect("the schema");
     assert_eq!(schema, folder.run(&["schema"]).stdout);
     let flow = fs::read_to_string(folder.path().join("orders/flow.yaml")).expect("the flow");
@@ -116,4 +120,5 @@ fn a_first_flow_never_overwrites() {
     let odd = folder.run(&["init", "c", "--name", "007"]);
     odd.expect_status(0);
     folder.run(&["check", "c/flow.yaml"]).expect_status(0);
+    folder.run(&["test", "c"]).expect_status(0);
 }

@@ -22,8 +22,7 @@ use crate::spec::{Cx, Text};
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The counts of the ledger.
-const COUNTS: [&str; 7] =
-    ["registered", "resolved", "outstanding", "skipped", "minted", "consumed", "live"];
+const COUNTS: [&str; 7] = ["registered", "resolved", "outstanding", "skipped", "minted", "consumed", "live"];
 
 pub(super) fn file(cx: &mut Cx<'_>, root: &Node) -> Option<CaseFile> {
     let Content::Mapping(entries) = &root.content else {
@@ -77,7 +76,8 @@ fn case(cx: &mut Cx<'_>, item: &Field<'_>) -> Option<Case> {
     let called = fields.need(cx, "name").and_then(|field| name(cx, &field));
     let workers = fields.take("workers").and_then(|field| bounded(cx, &field, MOST_WORKERS));
     let partitions = fields.take("partitions").and_then(|field| bounded(cx, &field, MOST_PARTITIONS));
-    let captures = fields.take("sinks").and_then(|field| word(cx, &field, &[("run", false), ("capture", true)]));
+    let captures =
+        fields.take("sinks").and_then(|field| word(cx, &field, &[("run", false), ("capture", true)]));
     let timeout = fields.take("timeout").and_then(|field| duration(cx, &field));
     let records = fields.take("records").and_then(|field| items(cx, &field, "records")).unwrap_or_default();
     let records = records.iter().filter_map(|item| input(cx, item)).collect();

@@ -32,7 +32,10 @@ pub(super) fn input(cx: &mut Cx<'_>, item: &Field<'_>) -> Option<InputRecord> {
         (_, Some(bytes), _) | (_, _, Some(bytes)) => Some(bytes?),
         (None, None, None) => {
             let problem = Problem::error(Code::MissingKey, "a record that is read needs a payload");
-            cx.push(&place, problem.hint("write `json: { … }`, `value: TEXT`, or `value: null` for a tombstone"));
+            cx.push(
+                &place,
+                problem.hint("write `json: { … }`, `value: TEXT`, or `value: null` for a tombstone"),
+            );
             return None;
         }
     };

@@ -57,14 +57,13 @@ fn every_key_is_read() {
     let case = &file.cases[0];
     assert_eq!((case.workers, case.partitions, case.captures_sinks), (Some(2), Some(3), true));
     let payloads: Vec<Option<&[u8]>> = case.records.iter().map(|record| record.payload.as_deref()).collect();
-    assert_eq!(
-        payloads,
-        [Some(&b"x: y"[..]), Some(br#"{"l":[1,"007"],"n":10.0}"#), None, Some(&[0, 1, 2])]
-    );
+    assert_eq!(payloads, [Some(&b"x: y"[..]), Some(br#"{"l":[1,"007"],"n":10.0}"#), None, Some(&[0, 1, 2])]);
     assert_eq!(case.records[0].headers, [(b"a".to_vec(), Some(b"1".to_vec())), (b"b".to_vec(), None)]);
     assert_eq!(case.records[1].key, Some(vec![255, 0]));
     assert_eq!(case.records[1].headers[1], (b"a".to_vec(), Some(vec![0])));
-    assert!(matches!(&case.faults[0].what, FaultKind::Call { whom, ends: CallEnd::Trap } if whom.value == "enrich"));
+    assert!(
+        matches!(&case.faults[0].what, FaultKind::Call { whom, ends: CallEnd::Trap } if whom.value == "enrich")
+    );
     assert_eq!(case.faults[0].record.as_ref().map(|at| (at.value.partition, at.value.offset)), Some((2, 1)));
     assert_eq!(case.faults[3].what, FaultKind::Kill(KillAt::Written));
     let topics = case.expect.topics.as_ref().expect("topics");
@@ -105,12 +104,32 @@ fn what_is_wrong_is_told_at_its_place() {
         (case("    faults: [ { call: a, kill: read } ]\n"), "two faults", true),
         (case("    faults: [ { kill: raed, at: 1 } ]\n"), "did you mean `read`?", true),
         (case("    faults: [ { refuse: a, ends: trap } ]\n"), "`ends` has no meaning", false),
-        ("cases:\n  - { name: x, expect: { topics: { t: { a: 1 } } } }\n".to_owned(), "a list of records", true),
-        ("cases:\n  - { name: x, expect: { topics: { t: [ { fields: 1 } ] } } }\n".to_owned(), "fields", false),
-        ("cases:\n  - { name: x, expect: { ledger: { ended: { topics: 1 } } } }\n".to_owned(), "did you mean `topic`?", false),
-        ("cases:\n  - { name: x, expect: { offsets: { t: { a: 1 } } } }\n".to_owned(), "a partition is a number", false),
+        (
+            "cases:\n  - { name: x, expect: { topics: { t: { a: 1 } } } }\n".to_owned(),
+            "a list of records",
+            true,
+        ),
+        (
+            "cases:\n  - { name: x, expect: { topics: { t: [ { fields: 1 } ] } } }\n".to_owned(),
+            "fields",
+            false,
+        ),
+        (
+            "cases:\n  - { name: x, expect: { ledger: { ended: { topics: 1 } } } }\n".to_owned(),
+            "did you mean `topic`?",
+            false,
+        ),
+        (
+            "cases:\n  - { name: x, expect: { offsets: { t: { a: 1 } } } }\n".to_owned(),
+            "a partition is a number",
+            false,
+        ),
         (case("  - { name: x, expect: {} }\n"), "called `x` too", false),
-        (case("    records: [ { value: \"${HOME}\", topic: \"${HOME}\" } ]\n"), "`${HOME}` has no value", false),
+        (
+            case("    records: [ { value: \"${HOME}\", topic: \"${HOME}\" } ]\n"),
+            "`${HOME}` has no value",
+            false,
+        ),
     ] {
         let read = of(&text);
         let shown = read.render(&read.issues, HumanStyle { width: 200, ..HumanStyle::default() });

@@ -121,10 +121,18 @@ static OUTPUT_RECORD: Mapping = Mapping::new(
             .example("{ trace: abc }"),
         TIMESTAMP,
         VALUE,
-        Key::new("json", Value::Any, "The payload is this JSON, whatever the order of its fields and its white space.")
-            .example("{ total: 5 }"),
-        Key::new("fields", Value::Any, "The payload is JSON that has these fields, among others, at every depth.")
-            .example("{ total: 5 }"),
+        Key::new(
+            "json",
+            Value::Any,
+            "The payload is this JSON, whatever the order of its fields and its white space.",
+        )
+        .example("{ total: 5 }"),
+        Key::new(
+            "fields",
+            Value::Any,
+            "The payload is JSON that has these fields, among others, at every depth.",
+        )
+        .example("{ total: 5 }"),
         BASE64,
     ],
 );
@@ -167,10 +175,8 @@ static FAULT: Mapping = Mapping {
     )
 };
 
-const RECORDS: Value = Value::Named {
-    of: &Value::List { of: &Value::Mapping(&OUTPUT_RECORD), least: 0 },
-    least: 0,
-};
+const RECORDS: Value =
+    Value::Named { of: &Value::List { of: &Value::Mapping(&OUTPUT_RECORD), least: 0 }, least: 0 };
 
 static EXPECT: Mapping = Mapping::new(
     "expect",

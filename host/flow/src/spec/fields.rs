@@ -192,7 +192,8 @@ fn push_unknown(cx: &mut Cx<'_>, path: &str, key: &Key, what: &str, hint: String
 }
 
 /// The candidate that a mistyped word most probably means.
-pub(crate) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+#[must_use]
+pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     // Of thousands of names one is always near, and looking for it takes its time for each word.
     const MOST: usize = 1000;
     if known.len() > MOST {

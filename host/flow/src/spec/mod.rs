@@ -20,7 +20,7 @@ mod walk;
 pub(crate) use cx::Cx;
 pub(crate) use errors::ErrorsSpec;
 pub(crate) use exprs::{Choice, ExprSpec};
-pub(crate) use fields::nearest;
+pub use fields::nearest;
 pub(crate) use kafka::{ConsumerSpec, ExtraSpec, KafkaSpec, ProducerSpec, extra_map};
 pub(crate) use plugins::{ComponentSpec, PluginSpec};
 pub(crate) use process::{CallOptions, IntoTopic, Kind, NodeSpec, ProcessSpec};

@@ -276,6 +276,10 @@ impl<A> Shared<A> {
         batch: &Batch,
         rows: &[u32],
     ) -> (Result<A, CallFault>, Option<Live<A>>) {
+        if let Some(fault) = self.plugin.scripted(&self.node, batch, rows) {
+            let keep = !fault.cause.is_trap();
+            return (Err(fault.into()), live.filter(|_| keep));
+        }
         let _in_flight = self.plugin.loaded().beat.enter();
         let mut given = live;
         loop {

@@ -74,7 +74,7 @@ pub fn assemble(
     stop: &Stop,
 ) -> Result<Assembled, Vec<AssemblyError>> {
     let start = Instant::now();
-    let loaded = plugins::load(&plan, plugins)?;
+    let loaded = plugins::load(&plan, plugins, options.probe.as_ref())?;
     if let Some(board) = &options.board {
         board.names(&plan.name, &plan.consumer.group_id);
         let plugins = plan.plugins.iter().zip(&loaded.0).map(|(plan, plugin)| PluginStatus {
@@ -207,6 +207,7 @@ impl Ground {
             named: false,
             restart: None,
             env: plan.env.clone(),
+            probe: self.options.probe.clone(),
             plan,
         };
         let flow = Flow { nodes, entry: self.graph.entry, routes: self.graph.routes, shared, outputs };

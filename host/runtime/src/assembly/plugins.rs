@@ -6,14 +6,22 @@ use loom_plugin::{DirGrant, DirMode, Grants, HostGrant, Limits, Plugin, PluginHo
 
 use crate::failure::{AssemblyError, Status};
 use crate::nodes::{Components, Refusal};
+use crate::probe::Probe;
 
 /// Loads every plugin, and refuses sinks that cannot confirm what they write; all problems together.
-pub(super) fn load(plan: &Plan, host: &PluginHost) -> Result<Components, Vec<AssemblyError>> {
+pub(super) fn load(
+    plan: &Plan,
+    host: &PluginHost,
+    probe: Option<&Probe>,
+) -> Result<Components, Vec<AssemblyError>> {
     let mut loaded = Vec::new();
     let mut errors = Vec::new();
     for plugin in &plan.plugins {
         match host.load(&spec(plugin)) {
-            Ok(plugin) => loaded.push(plugin),
+            Ok(plugin) => loaded.push(match probe {
+                Some(probe) => plugin.with_script(probe.as_script()),
+                None => plugin,
+            }),
             Err(error) => errors.push(AssemblyError {
                 status: if error.is_bad_file() { Status::Flow } else { Status::Runtime },
                 code: Some("PLUGIN_LOAD_FAILED"),
@@ -27,7 +35,7 @@ pub(super) fn load(plan: &Plan, host: &PluginHost) -> Result<Components, Vec<Ass
             process.visit(&mut |node| errors.extend(untracked_sink(plan, &loaded, node)));
         }
     }
-    if errors.is_empty() { Ok(Components(loaded)) } else { Err(errors) }
+    if errors.is_empty() { Ok(Components(loaded, probe.cloned())) } else { Err(errors) }
 }
 
 /// A node's plugin did not start.

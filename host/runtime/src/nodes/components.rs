@@ -14,12 +14,13 @@ use loom_types::Batch;
 use super::plugins::{Label, Made, Plugins, Role, RowAnswers, RowCalls, Said, SinkStart, TypeNames};
 use super::sink::SinkCalls;
 use super::waiting::{Answered, Fault, RowAnswer, WaitingCalls};
+use crate::probe::Probe;
 
 /// Bytes of one `write`, at most, where a sixteenth of the plugin's memory is not less.
 const WRITE_BYTES: u64 = 1 << 20;
 
-/// A plan's plugins, loaded, by [`PluginId`].
-pub(crate) struct Components(pub Vec<Plugin>);
+/// A plan's plugins, loaded, by [`PluginId`]; and who watches them.
+pub(crate) struct Components(pub Vec<Plugin>, pub Option<Probe>);
 
 impl Plugins for Components {
     fn label(&self, plugin: PluginId) -> Label {
@@ -72,17 +73,25 @@ impl Plugins for Components {
         interrupt: &Interrupt,
     ) -> Result<SinkStart, StartError> {
         let plugin = &self.0[plugin.0];
+        if let Some(probe) = self.1.as_ref().filter(|probe| probe.captures_sinks()) {
+            return Ok(probe.captured_sink(context));
+        }
+        let watched = self.1.clone().map(|probe| (probe, context.clone()));
         let first = Box::new(SinkInstance::interrupted_by(plugin, context.clone(), interrupt)?);
         let (again, interrupt) = (plugin.clone(), interrupt.clone());
         let make = move || -> Result<Box<dyn SinkCalls>, String> {
             let instance = SinkInstance::interrupted_by(&again, context.clone(), &interrupt);
             Ok(Box::new(instance.map_err(|error| error.to_string())?))
         };
-        Ok(SinkStart {
+        let start = SinkStart {
             first,
             make: Box::new(make),
             write_bytes: WRITE_BYTES.min(plugin.limits().memory / 16),
             tracked: plugin.facts().roles.tracked,
+        };
+        Ok(match watched {
+            Some((probe, node)) => probe.watched_sink(node, start),
+            None => start,
         })
     }
 }

@@ -129,6 +129,15 @@ impl Flow {
         let tracked = self.shared.accounts.is_tracked();
         let refused = kind == ErrorKind::Delivery && tracked;
         let stop = refused || self.shared.plan.unrouted == Unrouted::Stop;
+        if let Some(probe) = &self.shared.probe {
+            probe.unrouted(&crate::probe::Unrouted {
+                node: &node.path,
+                kind,
+                source,
+                reason: &reason,
+                stops: stop,
+            });
+        }
         // A macro, since tracing fixes the level of an event at compile time.
         macro_rules! told {
             ($level:expr, $message:literal) => {

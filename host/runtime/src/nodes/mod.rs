@@ -29,6 +29,7 @@ use loom_types::{Ending, ErrorKind, Moment, WorkerIndex};
 
 use crate::failure::Failure;
 use crate::outputs::OutputTable;
+use crate::probe::Probe;
 use crate::status::Calling;
 use crate::summary::Counters;
 use crate::worker::Bounds;
@@ -37,11 +38,10 @@ pub(crate) use call::PluginNode;
 pub(crate) use components::Components;
 pub(crate) use growth::Room;
 pub(crate) use lower::{Refusal, lower};
-pub(crate) use plugins::Plugins;
 #[cfg(feature = "simulation")]
-pub(crate) use plugins::{Label, Made, Role, RowAnswers, RowCalls, Said, SinkStart};
+pub(crate) use plugins::{Label, Made, Role, RowAnswers, RowCalls, Said};
+pub(crate) use plugins::{Plugins, SinkStart};
 pub(crate) use router::JoinNode;
-#[cfg(feature = "simulation")]
 pub(crate) use sink::SinkCalls;
 pub(crate) use sink_node::SinkNode;
 pub(crate) use waiting::WaitingNode;
@@ -146,6 +146,8 @@ pub(crate) struct Shared {
     /// Why the flow is to begin anew from the committed offsets: what happened first.
     pub restart: Option<String>,
     pub env: Arc<BTreeMap<String, String>>,
+    /// Who wants to see what becomes of records.
+    pub probe: Option<Probe>,
 }
 
 /// The running nodes of one worker.

@@ -97,7 +97,8 @@ impl Process {
         };
         sim.lock().model.run(run).id = Some(identity.run);
         let (workers, from, take_over) = (how.workers, how.from, how.take_over);
-        let options = Options { workers, end: End::Never, board: None, from, take_over, identity };
+        let options =
+            Options { workers, end: End::Never, board: None, from, take_over, identity, probe: None };
         let clock = |seed: u64| Box::new(SimClock { sim: sim.clone(), dice: Rng::with_seed(seed) });
         let assembling = clock(dice.u64(..));
         let assembled = assemble_with(plan.clone(), broker, &plugins, options, &stop, assembling);
