@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use settings::{ProcessArgs, RunOptions, SettingsArgs};
-pub use tools::{CompletionsArgs, Drawing, GraphArgs, InitArgs, ManArgs, SchemaArgs, SchemaOf};
+pub use tools::{CompletionsArgs, Drawing, GraphArgs, InitArgs, Lang, ManArgs, SchemaArgs, SchemaOf};
 pub use trying::{Report, TestArgs};
 
 use crate::admin::Address;
@@ -61,7 +61,9 @@ Examples:
   loom-host dev flow.yaml --input orders.jsonl
   head -3 orders.jsonl | loom-host dev flow.yaml --input -
   echo '{\"key\":\"c-1\",\"payload\":{\"total\":12}}' | loom-host dev flow.yaml --input - --envelope
-  loom-host dev flow.yaml --input orders.jsonl --partitions 4 -w 2 > outputs.jsonl";
+  loom-host dev flow.yaml --input orders.jsonl --partitions 4 -w 2 > outputs.jsonl
+  loom-host dev flow.yaml --input orders.jsonl --dry-run | jq 'select(.sink)'
+  loom-host dev flow.yaml --input orders.jsonl --watch";
 
 const STATUS_HELP: &str = "\
 The flow is asked over HTTP, at its admin server: at --url, at the address in LOOM_ADMIN, or at the one that its file in \
@@ -251,6 +253,15 @@ pub struct DevArgs {
     /// How long to wait at the end of the input for records that are not resolved
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = settings::duration)]
     pub timeout: Duration,
+    /// Run again whenever the flow, an overlay, a component or the input has changed, until it is interrupted
+    #[arg(long)]
+    pub watch: bool,
+    /// Print what sinks would write, as lines with `sink`, and write nothing; plugins reach no network and write to no folder
+    #[arg(long)]
+    pub dry_run: bool,
+    /// In a dry run, let plugins have what the flow grants them; sinks write nothing all the same
+    #[arg(long, requires = "dry_run")]
+    pub allow_effects: bool,
     #[command(flatten)]
     pub process: ProcessArgs,
     #[command(flatten)]

@@ -2,12 +2,16 @@
 //!
 //! Standard output holds each output record as a JSON object and, last, offsets and ledger. The run ends by itself when
 //! the input ended and every record is resolved; it ends early when it is told to, or when nobody reads the output.
+//! With `--watch` a run is followed by another whenever a file of it has changed.
 
+mod dry;
 mod input;
 mod output;
+mod watch;
 
 use std::collections::BTreeSet;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -16,6 +20,7 @@ use loom_flow::plan::OffsetReset;
 use loom_flow::{Mode, Plan};
 use loom_kafka::Broker;
 use loom_kafka::memory::{MemoryBroker, system_clock};
+use loom_plugin::PluginHost;
 use loom_runtime::{Board, End, Options, Stop, assemble, consumer_settings};
 use serde::Serialize;
 use serde_json::Value;
@@ -26,6 +31,7 @@ use crate::start::{self, Refusal};
 use crate::status::Status;
 use input::{Input, Target};
 use output::Printer;
+use watch::Watched;
 
 /// Partitions of an output topic: its records are seen in the order they were written.
 const OUTPUT_PARTITIONS: i32 = 1;
@@ -43,15 +49,39 @@ pub fn dev(args: &DevArgs) -> Status {
 }
 
 fn try_dev(args: &DevArgs) -> Result<Status, Refusal> {
+    let signals = Signals::listen(Status::Signal).map_err(start::no_signals)?;
+    let plugins = start::plugin_host(&args.process)?;
+    if !args.watch {
+        return run(args, &signals, &plugins, &Stop::new(), &mut Vec::new());
+    }
+    if args.input == Path::new("-") {
+        let message = "--watch reads its input again: it needs a file, not standard input";
+        return Err(Refusal::Other(Status::Usage, message.to_owned()));
+    }
+    watch::again_and_again(&signals, |stop, watched| {
+        run(args, &signals, &plugins, stop, &mut watched.files).unwrap_or_else(Refusal::tell)
+    })
+}
+
+/// One run. `files` becomes what it depends on, as far as that was found out.
+fn run(
+    args: &DevArgs,
+    signals: &Signals,
+    plugins: &PluginHost,
+    stop: &Stop,
+    files: &mut Vec<PathBuf>,
+) -> Result<Status, Refusal> {
+    Watched::note(files, [&args.flow, &args.input].into_iter().chain(&args.settings.overlays));
     let mut plan = start::plan(&args.flow, &args.settings, Mode::Dev)?;
+    Watched::note(files, plan.plugins.iter().map(|plugin| &plugin.component));
     // No group has been here before, and all of the input is meant.
     plan.consumer.auto_offset_reset = OffsetReset::Earliest;
-    let stop = Stop::new();
-    let signals = Signals::listen(Status::Signal).map_err(start::no_signals)?;
+    if args.dry_run && !args.allow_effects {
+        dry::without_effects(&mut plan);
+    }
     let board = Board::new();
     board.names(&plan.name, &plan.consumer.group_id);
     let admin = start::admin(&args.admin, &plan.name, &board)?;
-    let plugins = start::plugin_host(&args.process)?;
     let input = open(args, &plan)?;
 
     let unread = Arc::new(AtomicBool::new(false));
@@ -70,10 +100,11 @@ fn try_dev(args: &DevArgs) -> Result<Status, Refusal> {
         workers: usize::from(args.process.workers_per_process),
         end: End::AtEndOfInput { timeout: args.timeout },
         board: admin.is_some().then_some(board),
+        probe: args.dry_run.then(|| dry::probe(printer.sink_lines())),
         ..Options::default()
     };
-    let assembled = assemble(Arc::new(plan), client, &plugins, options, &stop).map_err(Refusal::Assembly)?;
-    let outcome = start::run_until_stopped(assembled, &stop, &signals);
+    let assembled = assemble(Arc::new(plan), client, plugins, options, stop).map_err(Refusal::Assembly)?;
+    let outcome = start::run_until_stopped(assembled, stop, signals);
 
     let mut statuses = vec![start::status_of(&outcome)];
     let last = Last { offsets: outcome.summary.offsets(), ledger: outcome.summary.ledger() };

@@ -1,4 +1,5 @@
-//! `init`: a folder with a flow that passes `check` and runs with `dev`, as it is and without a network.
+//! `init`: a folder with a flow that passes `check` and runs with `dev`, as it is and without a network; with `--lang rust`
+//! a first plugin too, which is built before.
 //!
 //! No file that is there is ever changed: all names are looked at before the first file is written, and each file is made
 //! only where there is none.
@@ -7,15 +8,36 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::args::InitArgs;
+use crate::args::{InitArgs, Lang};
 use crate::show;
 use crate::status::Status;
 use crate::terminal;
 
-const FLOW: &str = include_str!("init/flow.yaml");
-const README: &str = include_str!("init/README.md");
 const RECORDS: &str = include_str!("init/records.jsonl");
-const CASES: &str = include_str!("init/flow.test.yaml");
+
+/// The files of a flow of expressions.
+const EXPRESSIONS: &[(&str, &str)] = &[
+    ("flow.yaml", include_str!("init/flow.yaml")),
+    ("records.jsonl", RECORDS),
+    ("flow.test.yaml", include_str!("init/flow.test.yaml")),
+    ("README.md", include_str!("init/README.md")),
+];
+
+/// The same with a plugin in Rust, and the contract that it is compiled against.
+const RUST: &[(&str, &str)] = &[
+    ("flow.yaml", include_str!("init/rust/flow.yaml")),
+    ("records.jsonl", RECORDS),
+    ("flow.test.yaml", include_str!("init/rust/flow.test.yaml")),
+    ("README.md", include_str!("init/rust/README.md")),
+    (".gitignore", "target/\n"),
+    ("plugins/total/Cargo.toml", include_str!("init/rust/Cargo.toml.txt")),
+    ("plugins/total/src/lib.rs", include_str!("init/rust/lib.rs.txt")),
+    ("plugins/total/wit/columns.wit", include_str!("../../../wit/columns.wit")),
+    ("plugins/total/wit/host.wit", include_str!("../../../wit/host.wit")),
+    ("plugins/total/wit/roles.wit", include_str!("../../../wit/roles.wit")),
+    ("plugins/total/wit/types.wit", include_str!("../../../wit/types.wit")),
+    ("plugins/total/wit/worlds.wit", include_str!("../../../wit/worlds.wit")),
+];
 
 /// What stands for the flow's name in the files.
 const NAME: &str = "my-flow";
@@ -39,16 +61,16 @@ fn try_init(args: &InitArgs) -> Result<String, (Status, String)> {
     let failed = |what: &Path, error: &io::Error| {
         (Status::Failed, format!("cannot write {}: {error}", what.display()))
     };
-    let files: Vec<(PathBuf, String)> = [
-        ("flow.yaml", FLOW.replace(NAME, &name)),
+    let template = match args.lang {
+        None => EXPRESSIONS,
+        Some(Lang::Rust) => RUST,
+    };
+    let schemas = [
         ("flow.schema.json", format!("{:#}\n", loom_flow::schema())),
-        ("records.jsonl", RECORDS.to_owned()),
-        ("flow.test.yaml", CASES.replace(NAME, &name)),
         ("test.schema.json", format!("{:#}\n", loom_flow::case_schema())),
-        ("README.md", README.replace(NAME, &name)),
-    ]
-    .map(|(file, text)| (args.dir.join(file), text))
-    .into();
+    ];
+    let files = template.iter().map(|(file, text)| (*file, text.replace(NAME, &name))).chain(schemas);
+    let files: Vec<(PathBuf, String)> = files.map(|(file, text)| (args.dir.join(file), text)).collect();
     let there: Vec<String> = files
         .iter()
         .filter(|(file, _)| file.symlink_metadata().is_ok())
@@ -60,17 +82,27 @@ fn try_init(args: &InitArgs) -> Result<String, (Status, String)> {
     }
     fs::create_dir_all(&args.dir).map_err(|error| failed(&args.dir, &error))?;
     for (file, text) in &files {
+        if let Some(folder) = file.parent() {
+            fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
+        }
         let made = OpenOptions::new().write(true).create_new(true).open(file);
         made.and_then(|mut made| made.write_all(text.as_bytes())).map_err(|error| failed(file, &error))?;
     }
     let names: Vec<String> = files.iter().map(|(file, _)| format!("  {}\n", file.display())).collect();
-    let (flow, records, dir) = (files[0].0.display(), files[2].0.display(), args.dir.display());
+    let build = match args.lang {
+        None => String::new(),
+        Some(Lang::Rust) => {
+            let manifest = args.dir.join("plugins/total/Cargo.toml");
+            format!("  cargo build --release --target wasm32-wasip2 --manifest-path {}\n", manifest.display())
+        }
+    };
+    let (flow, records, dir) = (files[0].0.display(), files[1].0.display(), args.dir.display());
     Ok(format!(
-        "made\n{}try\n  loom-host check {flow}\n  loom-host graph {flow}\n  loom-host dev {flow} --input {records}\n  loom-host test {dir}\n",
+        "made\n{}try\n{build}  loom-host check {flow}\n  loom-host graph {flow}\n  loom-host dev {flow} --input {records}\n  \
+         loom-host test {dir}\n",
         names.concat()
     ))
 }
-
 /// The flow's name: topics begin with it, so it has the characters of a topic.
 fn name(args: &InitArgs) -> Result<String, String> {
     let (name, of) = match &args.name {

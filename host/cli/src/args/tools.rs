@@ -16,10 +16,12 @@ Examples:
   loom-host graph flow.yaml --format dot | dot -Tsvg > flow.svg";
 
 pub const INIT_HELP: &str = "\
-The flow has no plugins: its steps are expressions. Nothing is fetched, and no file that is there is changed.
+Without --lang the flow has no plugins: its steps are expressions. Nothing is fetched, and no file that is there is \
+changed.
 
 Examples:
   loom-host init orders
+  loom-host init orders --lang rust
   loom-host init . --name orders";
 
 pub const SCHEMA_HELP: &str = "\
@@ -72,6 +74,16 @@ pub struct InitArgs {
     /// The flow's name, which its group and its topics begin with [default: the folder's]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
+    /// Begin a plugin too, in this language
+    #[arg(long, value_name = "LANG", value_enum)]
+    pub lang: Option<Lang>,
+}
+
+/// Languages that a first plugin is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Lang {
+    /// Rust
+    Rust,
 }
 
 #[derive(Args, Debug)]

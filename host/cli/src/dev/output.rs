@@ -11,6 +11,7 @@ use std::thread::{self, JoinHandle};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use loom_kafka::memory::{Observer, Stored};
+use loom_types::Batch;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
@@ -79,6 +80,11 @@ impl Printer {
         Box::new(move |topic, stored, _| shared.append(|line| write_record(line, topic, stored)))
     }
 
+    /// Prints what sinks would write.
+    pub fn sink_lines(&self) -> SinkLines {
+        SinkLines(self.shared.clone())
+    }
+
     /// Prints a last line, waits until all is printed, and says how it went; a reader that has gone is no error.
     ///
     /// # Errors
@@ -94,6 +100,24 @@ impl Printer {
             Some(error) if error.kind() != ErrorKind::BrokenPipe => Err(error),
             _ => Ok(()),
         }
+    }
+}
+
+/// Prints rows that sinks would write.
+pub struct SinkLines(Arc<Shared>);
+
+impl SinkLines {
+    /// Prints a row of a batch, for the sink of this name.
+    pub fn print(&self, sink: &str, batch: &Batch, row: u32) {
+        let headers = batch.headers(row).map(|(name, value)| (Text(name), Bytes(value))).collect();
+        let line = SinkLine {
+            sink,
+            key: Bytes(batch.key(row)),
+            headers,
+            timestamp_ms: batch.source(row).timestamp_ms,
+            payload: Bytes(batch.payload(row)),
+        };
+        self.0.append(|lines| write_json(lines, &line));
     }
 }
 
@@ -129,6 +153,16 @@ struct Line<'a> {
     topic: &'a str,
     partition: i32,
     offset: i64,
+    key: Bytes<'a>,
+    headers: Vec<(Text<'a>, Bytes<'a>)>,
+    timestamp_ms: Option<i64>,
+    payload: Bytes<'a>,
+}
+
+/// As [`Line`], of what has no topic.
+#[derive(Serialize)]
+struct SinkLine<'a> {
+    sink: &'a str,
     key: Bytes<'a>,
     headers: Vec<(Text<'a>, Bytes<'a>)>,
     timestamp_ms: Option<i64>,

@@ -1,7 +1,11 @@
 //! `dev`: a flow on lines of JSON. What is printed, when it ends, and with which status.
 
+use std::io::Read;
+
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use crate::running::Running;
 use crate::support::{Ended, Folder, SOUND, guest};
 
 const INPUT: &[u8] =
@@ -133,4 +137,69 @@ fn a_line_that_is_wrong_keeps_no_earlier_line_of_any_partition_back() {
     let ended = folder.run(&["dev", "flow.yaml", "--input", "in.jsonl", "--envelope", "--partitions", "3"]);
     ended.expect_status(4).expect_one_error(&["in.jsonl:3001"]);
     assert_eq!(payloads(&lines(&ended), "out").len(), 3000);
+}
+
+/// A flow of a topic and a sink that keeps its rows in a folder.
+fn into_both(folder: &str) -> String {
+    let sink = guest("probe-sink");
+    let plugins = format!(
+        "plugins:\n  store: {{ component: {sink:?}, config: {{ folder: /out }}, allow: {{ dirs: [ {{ host: {folder:?}, guest: /out, mode: rw }} ] }} }}\nprocess:\n"
+    );
+    SOUND
+        .replace("process:\n", &plugins)
+        .replace("into_topic: out", "broadcast: [ [ { into_topic: out } ], [ { into_sink: store } ] ]")
+}
+
+#[test]
+fn a_dry_run_prints_what_sinks_would_write() {
+    let folder = Folder::with(&[("in.jsonl", INPUT)]);
+    let out = folder.path().join("kept");
+    std::fs::create_dir(&out).expect("a folder");
+    std::fs::write(folder.path().join("flow.yaml"), into_both("kept")).expect("a flow");
+    let files = || std::fs::read_dir(&out).expect("the folder").count();
+    let ended = folder.run(&["dev", "flow.yaml", "--input", "in.jsonl", "--dry-run"]);
+    ended.expect_status(0);
+    let lines = lines(&ended);
+    let sunk: Vec<&str> = lines
+        .iter()
+        .filter(|line| line["sink"] == "store")
+        .filter_map(|line| line["payload"].as_str())
+        .collect();
+    assert_eq!(sunk, ["{\"id\":2,\"total\":12.50}", "{\"id\":3,\"total\":70}"]);
+    assert_eq!(payloads(&lines, "out").len(), 2);
+    let last = lines.last().expect("a last line");
+    assert_eq!((&last["ledger"]["ended"]["sink"], files()), (&json!(2), 0), "nothing was written: {last}");
+    let real = folder.run(&["dev", "flow.yaml", "--input", "in.jsonl"]);
+    real.expect_status(0);
+    assert_eq!(files(), 1, "without --dry-run the sink writes");
+    folder.run(&["dev", "flow.yaml", "--input", "in.jsonl", "--allow-effects"]).expect_status(2);
+}
+
+#[test]
+fn a_watched_flow_runs_again_when_a_file_has_changed() {
+    let folder = Folder::with(&[("flow.yaml", SOUND.as_bytes()), ("in.jsonl", INPUT)]);
+    let mut running = Running::start(&folder, &["dev", "flow.yaml", "--input", "in.jsonl", "--watch"]);
+    running.wait_for("waiting for a change");
+    std::fs::write(folder.path().join("flow.yaml"), SOUND.replace("filter", "fliter")).expect("a flow");
+    running.wait_for("UNKNOWN_KEY");
+    running.wait_for("waiting for a change");
+    std::fs::write(
+        folder.path().join("flow.yaml"),
+        SOUND.replace("into_topic: out", "into_topic: elsewhere"),
+    )
+    .expect("a flow");
+    running.wait_for("\"stopped\"");
+    running.wait_for("waiting for a change");
+    std::fs::write(folder.path().join("in.jsonl"), b"{\"total\":99}\n").expect("an input");
+    running.wait_for("\"stopped\"");
+    running.wait_for("waiting for a change");
+    running.signal(Signal::INT);
+    let mut output = String::new();
+    running.child.stdout.take().expect("it is piped").read_to_string(&mut output).expect("text");
+    assert_eq!(running.status(), Some(130));
+    let topics: Vec<Value> = output.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let count = |topic: &str| topics.iter().filter(|line| line["topic"] == topic).count();
+    assert_eq!((count("out"), count("elsewhere"), count("failed")), (2, 3, 2), "{output}");
+    let piped = folder.run(&["dev", "flow.yaml", "--input", "-", "--watch"]);
+    piped.expect_status(2).expect_one_error(&["--watch", "standard input"]);
 }

@@ -1,6 +1,8 @@
 //! `check --plan`, `graph` and `init`.
 
 use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -98,6 +100,49 @@ fn a_first_flow_passes_check_and_runs_as_it_is() {
     assert_eq!(schema, folder.run(&["schema"]).stdout);
     let flow = fs::read_to_string(folder.path().join("orders/flow.yaml")).expect("the flow");
     assert!(flow.starts_with("# yaml-language-server: $schema=flow.schema.json\n"), "{flow}");
+}
+
+/// With the toolchain that the tests are built with, and with the crates that the guests were built from.
+#[test]
+fn a_first_plugin_is_built_checked_and_run() {
+    let folder = Folder::with(&[]);
+    let made = folder.run(&["init", "orders", "--lang", "rust"]);
+    made.expect_status(0);
+    let build =
+        "cargo build --release --target wasm32-wasip2 --manifest-path orders/plugins/total/Cargo.toml";
+    assert!(made.stdout.contains(build), "{made:#?}");
+    let unbuilt = folder.run(&["check", "orders/flow.yaml"]);
+    assert!(unbuilt.expect_status(1).stdout.contains("PLUGIN_LOAD_FAILED"), "{unbuilt:#?}");
+
+    let guests = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../plugins-example");
+    let plugin = folder.path().join("orders/plugins/total");
+    // The versions that are there already.
+    fs::copy(guests.join("Cargo.lock"), plugin.join("Cargo.lock")).expect("the guests' versions");
+    let cargo = PathBuf::from(env!("CARGO"));
+    let mut command = folder.program(env!("CARGO"), &build.split(' ').skip(1).collect::<Vec<_>>());
+    let built = command
+        .args(["--offline", "--quiet"])
+        .env("CARGO_TARGET_DIR", guests.join("target"))
+        .env("RUSTC", cargo.with_file_name("rustc"))
+        .timeout(Duration::from_secs(600))
+        .output()
+        .expect("cargo starts");
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let place = plugin.join("target/wasm32-wasip2/release");
+    fs::create_dir_all(&place).expect("a folder");
+    fs::copy(guests.join("target/wasm32-wasip2/release/total.wasm"), place.join("total.wasm"))
+        .expect("the component was built");
+
+    let check = folder.run(&["check", "orders/flow.yaml"]);
+    assert_eq!(check.expect_status(0).stdout, "orders/flow.yaml: no problems\n");
+    let dev = folder.run(&["dev", "orders/flow.yaml", "--input", "orders/records.jsonl"]);
+    let lines = dev.expect_status(0).stdout.lines();
+    let lines: Vec<Value> = lines.map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let mut topics: Vec<&str> = lines.iter().filter_map(|line| line["topic"].as_str()).collect();
+    topics.sort_unstable();
+    assert_eq!(topics, ["orders.failed", "orders.large", "orders.small"]);
+    let test = folder.run(&["test", "orders"]);
+    assert!(test.expect_status(0).stdout.ends_with("\n4 passed, 0 failed\n"), "{test:#?}");
 }
 
 #[test]
