@@ -232,6 +232,33 @@ fn a_topic_that_is_not_there_is_named_with_its_neighbours_and_not_made() -> Resu
 }
 
 #[test]
+fn check_asks_the_broker_what_a_start_would_ask() -> Result<()> {
+    let Some(broker) = shared() else { return Ok(()) };
+    let space = broker.space();
+    let (input, output, group) = (space.topic("orders", 2)?, space.topic("out", 1)?, space.group("g"));
+    let consumer = "delivery: at_least_once";
+    let good = folder(&space, &group, &[&input], consumer, &through(&output)?)?;
+    let asked = ["check", "flow.yaml", "--broker", "--format", "json"];
+    Host::run(good.path(), asked)?.expect_status(0)?;
+    let missing = space.name("ordres");
+    let wrong = folder(&space, &group, &[&missing], consumer, &through(&output)?)?;
+    let _member = broker.join(&group, &input, "a-stranger", "classic")?;
+    broker.await_member(&group, "a-stranger")?;
+    let ended = Host::run(wrong.path(), asked)?;
+    ended.expect_status(1)?;
+    let told: serde_json::Value = serde_json::from_str(&ended.output[0].text)?;
+    let issues = told["issues"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let errors = || issues.iter().filter(|issue| issue["severity"] == "error");
+    let codes: Vec<_> = errors().filter_map(|issue| issue["code"].as_str()).collect();
+    let paths: Vec<_> = errors().filter_map(|issue| issue["path"].as_str()).collect();
+    assert_eq!(codes, ["GROUP_IN_USE", "TOPIC_MISSING"], "{told}");
+    assert_eq!(paths, ["kafka.consumer.group_id", "kafka.consumer.topics[0]"], "{told}");
+    ensure!(told.to_string().contains(&input), "the nearest topic is named: {told}");
+    ensure!(!space.topics()?.contains(&missing), "asking made a topic");
+    Ok(())
+}
+
+#[test]
 fn a_broker_that_is_not_there_is_tried_for_the_startup_timeout_and_named() -> Result<()> {
     let folder = Folder::new()?;
     folder.write(

@@ -111,6 +111,7 @@ Examples:
   loom-host check flow.yaml
   loom-host check flows/ other.yaml --deny-warnings
   loom-host check flow.yaml --require-env
+  loom-host check flow.yaml --broker --startup-timeout 5s
   loom-host check flow.yaml --overlay staging.yaml --plan
   loom-host check flow.yaml --no-plugins --format json | jq '.issues[].code'";
 
@@ -365,6 +366,10 @@ pub struct CheckArgs {
     /// Do not look into the plugins' files
     #[arg(long)]
     pub no_plugins: bool,
+    /// Ask the brokers too: whether topics are there, rights are as the flow needs them, and nobody else is in its group.
+    /// Variables must be set
+    #[arg(long)]
+    pub broker: bool,
     /// Let warnings be status 1 too
     #[arg(long)]
     pub deny_warnings: bool,

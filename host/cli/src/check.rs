@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use loom_flow::{CompileOptions, Compiled, Issue, Mode, Severity, SourceFile};
+use loom_flow::{Code, CompileOptions, Compiled, Issue, Mode, Need, Severity, SourceFile};
+use loom_kafka::librdkafka::KafkaBroker;
+use loom_runtime::{consumer_settings, preflight};
 
 use crate::args::{CheckArgs, Format};
 use crate::flow_file::{self, Layers};
@@ -90,11 +92,34 @@ fn one(args: &CheckArgs, file: &Path, over: &[SourceFile], in_folder: bool) -> C
     if in_folder && !flow_file::is_flow(&source.bytes) {
         return Checked::LeftOut(source.name);
     }
-    let options =
-        CompileOptions { mode: Mode::Check, require_env: args.require_env, plugins: !args.no_plugins };
+    // Brokers are asked as `run` asks them: with everything resolved.
+    let mode = if args.broker { Mode::Run } else { Mode::Check };
+    let options = CompileOptions { mode, require_env: args.require_env, plugins: !args.no_plugins };
     let layers = Layers { flow: source, over: over.to_vec() };
-    let compiled = layers.compile(options);
+    let mut compiled = layers.compile(options);
+    if args.broker {
+        ask_brokers(&mut compiled);
+    }
     Checked::Flow(layers.flow.name, Box::new(compiled))
+}
+
+/// Adds what the brokers have against a flow that is right by itself.
+fn ask_brokers(compiled: &mut Compiled) {
+    let Some(plan) = compiled.plan.take() else { return };
+    match KafkaBroker::new(consumer_settings(&plan)) {
+        Err(error) => {
+            let message = format!("the Kafka client cannot be built: {error}");
+            compiled.add(&Need::Brokers, Code::BrokerUnreachable, &message, None);
+        }
+        Ok(broker) => {
+            for error in preflight(&plan, &broker) {
+                let code = error.code.and_then(|code| Code::parse(code).ok());
+                let about = error.about.unwrap_or(Need::Brokers);
+                compiled.add(&about, code.unwrap_or(Code::BrokerUnreachable), &error.message, None);
+            }
+        }
+    }
+    compiled.plan = Some(plan);
 }
 
 /// The files one after the other, and a sum where there are several.

@@ -48,6 +48,7 @@ impl From<Domain> for Status {
         match blame {
             Domain::Flow => Status::Flow,
             Domain::Runtime => Status::Runtime,
+            Domain::Broker => Status::Failed,
         }
     }
 }

@@ -32,6 +32,8 @@ pub enum Raised {
     ByCheck,
     /// Only a start: `check` cannot see it, so it finds nothing in either flow.
     AtStart,
+    /// A start, and `check --broker`: it takes a broker to see it.
+    ByBroker,
 }
 
 impl Entry {
@@ -46,6 +48,8 @@ impl Entry {
             Raised::AtStart => {
                 "`loom-host check` finds nothing wrong with it; the start is refused.\n".to_owned()
             }
+            Raised::ByBroker => "`loom-host check` finds nothing wrong with it; `loom-host check --broker` and the start do.\n"
+                .to_owned(),
         };
         format!(
             "# {code}\n\n{lead}\n{meaning}\n## Why it matters\n\n{why}\n## A flow that fails\n\n\
@@ -69,7 +73,9 @@ impl Entry {
         match (self.severity, self.raised, code.domain()) {
             (Severity::Warning, ..) => "A warning: the flow runs.",
             (_, Raised::AtStart, _) => "An error of the start: status 3.",
-            (_, _, Domain::Flow) => "An error: status 1.",
+            (_, Raised::ByBroker, Domain::Runtime) => "An error: status 1 of `check --broker`, 3 of `run`.",
+            (_, Raised::ByBroker, _) => "An error: status 1 of `check --broker`, 4 of `run`.",
+            (_, _, Domain::Flow | Domain::Broker) => "An error: status 1.",
             (_, _, Domain::Runtime) => {
                 "A runtime configuration error: status 1 of `check`, 3 of `run` and `dev`."
             }

@@ -35,6 +35,8 @@ pub enum Domain {
     Flow,
     /// The flow may be right, its pairing with these components is not: a *runtime configuration* error, status 3.
     Runtime,
+    /// The flow is right, and its brokers do not have or allow what it needs: status 4.
+    Broker,
 }
 
 /// Declares [`Code`] with its texts and the file that documents it, so that a code cannot be without one.
@@ -80,6 +82,8 @@ macro_rules! codes {
 codes! {
     /// A `broadcast` that another node follows.
     BroadcastNotLast = "BROADCAST_NOT_LAST" in Flow, broadcast_not_last;
+    /// No broker answers, or none lets the flow in.
+    BrokerUnreachable = "BROKER_UNREACHABLE" in Broker, at_broker::broker_unreachable;
     /// Two keys that exclude each other.
     ConflictingKeys = "CONFLICTING_KEYS" in Flow, read::conflicting_keys;
     /// `delivery` and the deprecated `enable_auto_commit` contradict each other.
@@ -114,6 +118,8 @@ codes! {
     ForkSelectorMissing = "FORK_SELECTOR_MISSING" in Flow, read::fork_selector_missing;
     /// A `fork` that leaves records without a branch, under `at_least_once`.
     ForkUnmatchedUnrouted = "FORK_UNMATCHED_UNROUTED" in Flow, fork_unmatched_unrouted;
+    /// A group with live members, which takes no offsets from others.
+    GroupInUse = "GROUP_IN_USE" in Runtime, at_broker::group_in_use;
     /// A group that is named after a machine or a pod, and lost with it.
     GroupIdUnstable = "GROUP_ID_UNSTABLE" in Flow, group_id_unstable;
     /// A `${…}` that is not one of the forms there are.
@@ -128,6 +134,8 @@ codes! {
     NodeInvalid = "NODE_INVALID" in Flow, read::node_invalid;
     /// A node or branch that no record can reach.
     NodeUnreachable = "NODE_UNREACHABLE" in Flow, node_unreachable;
+    /// A right that the flow needs and does not have.
+    NotAuthorized = "NOT_AUTHORIZED" in Broker, at_broker::not_authorized;
     /// Part of the language that this version cannot run.
     NotAvailable = "NOT_AVAILABLE" in Flow, read::not_available;
     /// A plugin that refuses its configuration.
@@ -156,6 +164,8 @@ codes! {
     TerminalNotLast = "TERMINAL_NOT_LAST" in Flow, terminal_not_last;
     /// An output into a topic that the flow reads.
     TopicLoop = "TOPIC_LOOP" in Flow, topic_loop;
+    /// A topic that does not exist.
+    TopicMissing = "TOPIC_MISSING" in Broker, at_broker::topic_missing;
     /// A key that its mapping does not know.
     UnknownKey = "UNKNOWN_KEY" in Flow, read::unknown_key;
     /// A branch or route that ends without a terminal, so that its records drain.

@@ -18,6 +18,7 @@ mod graph;
 mod interpolate;
 mod issue;
 mod lower;
+mod needs;
 mod outline;
 pub mod plan;
 mod reader;
@@ -34,6 +35,7 @@ pub use ask::{ClientKind, ComponentFacts, Components, Environment, KafkaKeys, Ke
 pub use entry::{Entry, Raised};
 pub use graph::GraphFormat;
 pub use issue::{Code, Domain, Issue, Severity, Stretch};
+pub use needs::Need;
 pub use plan::Plan;
 pub use render::{HumanStyle, counts, to_json};
 pub use schema::{case_schema, schema};
@@ -89,6 +91,8 @@ pub struct Compiled {
     /// The files' names and their texts for excerpts, secrets masked.
     excerpts: Vec<(String, String)>,
     secrets: Secrets,
+    /// Where the flow says what it needs of its brokers.
+    needs: BTreeMap<Need, needs::Said>,
 }
 
 impl Compiled {
@@ -207,8 +211,9 @@ pub fn compile_with(
     if let Some(flow) = &flow {
         checks::check(flow, &mut report, &outside, components, keys, options);
     }
+    let needs = flow.as_ref().map(|flow| needs::needs(flow, &report)).unwrap_or_default();
     let plan = flow.filter(|_| !report.has_errors()).and_then(|flow| lower::lower(&flow, expression_env));
-    finish(report, plan, secrets, masks)
+    Compiled { needs, ..finish(report, plan, secrets, masks) }
 }
 
 /// The outcome for a flow that has no tree, where no secret is known for one.
@@ -224,5 +229,5 @@ fn finish(report: Report, plan: Option<Plan>, secrets: Secrets, masks: Vec<Span>
         (name.clone(), text.masked(&here))
     });
     let excerpts = masked.collect();
-    Compiled { plan, issues: report.finish(), excerpts, secrets }
+    Compiled { plan, issues: report.finish(), excerpts, secrets, needs: BTreeMap::new() }
 }

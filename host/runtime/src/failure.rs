@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use loom_flow::{Code, Need};
+
 /// Whose fault an ending is; of several failures, the lowest status is the process's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Status {
@@ -30,6 +32,8 @@ pub struct AssemblyError {
     pub code: Option<&'static str>,
     /// What is wrong, where, and what to do.
     pub message: String,
+    /// What of the flow it is about, where a broker was asked.
+    pub about: Option<Need>,
 }
 
 impl fmt::Display for AssemblyError {
@@ -43,11 +47,16 @@ impl fmt::Display for AssemblyError {
 
 impl AssemblyError {
     pub(crate) fn failed(message: impl Into<String>) -> Self {
-        AssemblyError { status: Status::Failed, code: None, message: message.into() }
+        AssemblyError { status: Status::Failed, code: None, message: message.into(), about: None }
     }
 
     pub(crate) fn refused(code: &'static str, message: impl Into<String>) -> Self {
-        AssemblyError { status: Status::Runtime, code: Some(code), message: message.into() }
+        AssemblyError { status: Status::Runtime, code: Some(code), message: message.into(), about: None }
+    }
+
+    /// The same with a code and with what it is about.
+    pub(crate) fn at_broker(self, code: Code, about: Need) -> Self {
+        AssemblyError { code: Some(code.as_str()), about: Some(about), ..self }
     }
 }
 

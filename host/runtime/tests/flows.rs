@@ -36,6 +36,8 @@ mod offsets;
 mod outputs;
 #[path = "flows/outside.rs"]
 mod outside;
+#[path = "flows/preflight.rs"]
+mod preflight;
 #[path = "flows/property.rs"]
 mod property;
 #[path = "flows/refusals.rs"]

@@ -101,7 +101,7 @@ cases:
     ./flow.test.yaml:14:17: this failure did not happen
     ./flow.test.yaml:15:29: the ledger has registered 3, expected 4
     ./flow.test.yaml:15:48: the ledger has topic 2, expected 3
-    ./flow.test.yaml:16:26: in/0 is committed at 3, expected 4
+    ./flow.test.yaml:16:27: in/0 is committed at 3, expected 4
     ./flow.test.yaml:17:14: the flow ended well, expected it to stop: refused
     ./flow.test.yaml:19:9: this fault never happened
 
@@ -110,7 +110,7 @@ cases:
     // The envelope that `failed` has holds the time of the failure.
     let shown: String = printed
         .lines()
-        .filter(|line| !line.contains("\"loom_error\""))
+        .filter(|line| !line.contains("loom-error-kind"))
         .map(|line| format!("{line}\n"))
         .collect();
     assert_eq!(shown, expected);

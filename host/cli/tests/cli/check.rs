@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{CORE_MODULE, Ended, Folder, SOUND, flow_with_step, guest};
+use crate::support::{CORE_MODULE, Ended, Folder, SOUND, flow_with_step, guest, without_broker};
 
 /// What `check --format json` says of a folder's flow.
 fn json(folder: &Folder, arguments: &[&str]) -> (Ended, Value) {
@@ -288,4 +288,26 @@ fn a_plugin_that_quotes_its_configuration_does_not_give_a_secret_away() {
     let ended = Ended::of(&output);
     ended.expect_status(3).expect_one_error(&["refuses its configuration", "***"]);
     assert!(!ended.stderr.contains("hunter2secret"), "{ended:#?}");
+}
+
+#[test]
+fn brokers_that_do_not_answer_are_a_problem_at_their_place() {
+    let flow = without_broker(SOUND);
+    let folder = Folder::with_flow(&flow);
+    let quiet = folder.run(&["check", "flow.yaml"]);
+    assert_eq!(quiet.expect_status(0).stdout, "flow.yaml: no problems\n");
+    let asked = folder.run(&["check", "flow.yaml", "--broker", "--format", "json"]);
+    let told: Value = serde_json::from_str(&asked.expect_status(1).stdout).expect("JSON");
+    let issues = told["issues"].as_array().expect("a list");
+    assert_eq!(issues.len(), 1, "{told}");
+    let issue = &issues[0];
+    assert_eq!(
+        (&issue["code"], &issue["path"], &issue["line"]),
+        (&"BROKER_UNREACHABLE".into(), &"kafka.consumer".into(), &3.into()),
+        "{told}"
+    );
+    assert!(issue["message"].as_str().is_some_and(|message| message.contains("127.0.0.1:1")), "{told}");
+    let unset = Folder::with_flow(&flow.replace("group_id: small", "group_id: \"${GROUP}\""));
+    let unset = unset.run(&["check", "flow.yaml", "--broker"]);
+    assert!(unset.expect_status(1).stdout.contains("VARIABLE_UNSET"), "{unset:#?}");
 }

@@ -5,6 +5,7 @@
 //! having passed. What one part alone gets wrong (a type, a number, an expression) was reported when it was read; the
 //! documentation of those codes is under `read`.
 
+pub(crate) mod at_broker;
 pub(crate) mod at_start;
 pub(crate) mod broadcast_not_last;
 pub(crate) mod delivery_conflict;

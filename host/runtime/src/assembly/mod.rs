@@ -12,6 +12,7 @@ pub mod offsets;
 mod ownership;
 mod plugins;
 mod positions;
+mod preflight;
 mod questions;
 mod rounds;
 mod topics;
@@ -42,6 +43,7 @@ use crate::worker::{Bounds, Epochs, Partition, Parts, Worker};
 pub(crate) use crew::Crew;
 use ownership::Ownership;
 pub(crate) use positions::Position;
+pub use preflight::preflight;
 
 /// A flow that is ready to run.
 pub struct Assembled {

@@ -219,6 +219,7 @@ fn in_use(plan: &Plan, holder: &Holder) -> AssemblyError {
     AssemblyError {
         status: Status::Runtime,
         code: None,
+        about: None,
         message: format!(
             "group {} is in use: {} holds its lease. Stop that host first: it would overwrite what is moved, or stop because of it",
             plan.consumer.group_id,

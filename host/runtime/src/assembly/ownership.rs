@@ -3,7 +3,7 @@
 
 use loom_delivery::RunId;
 use loom_delivery::lease::Seen;
-use loom_flow::Plan;
+use loom_flow::{Code, Need, Plan};
 use loom_kafka::{Broker, KafkaError, Kind, Rights};
 use loom_types::TopicPartition;
 
@@ -93,8 +93,12 @@ pub(super) fn no_members(
     if members.is_empty() {
         return Ok(());
     }
-    let message = occupied(group, &members);
-    Err(AssemblyError { status: Status::Runtime, code: None, message })
+    Err(AssemblyError {
+        status: Status::Runtime,
+        code: Some(Code::GroupInUse.as_str()),
+        about: Some(Need::Group),
+        message: occupied(group, &members),
+    })
 }
 
 /// Newer brokers allow idempotence to who may write; so a missing right is told, and decided by the first write.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use loom_delivery::Backoff;
-use loom_flow::Plan;
 use loom_flow::plan::OutputPlan;
+use loom_flow::{Code, Need, Plan};
 use loom_kafka::{Broker, KafkaError, Kind, OutputInfo, TopicInfo};
 use loom_types::{Moment, TopicPartition};
 
@@ -79,15 +79,17 @@ impl Patience {
                 return Err(AssemblyError::failed(format!("stopped while {what}: {error}")));
             }
             if !matches!(error.kind, Kind::Coordinator | Kind::Transient) {
-                return Err(AssemblyError::failed(format!("{what} failed: {error}")));
+                let refused = AssemblyError::failed(format!("{what} failed: {error}"));
+                return Err(refused.at_broker(code_of(&error), Need::Brokers));
             }
             let wait = backoff.failed(self.clock.random());
             if self.clock.now() + wait >= self.deadline {
-                return Err(AssemblyError::failed(format!(
+                let silent = AssemblyError::failed(format!(
                     "{what} failed for {:?} (runtime.startup_timeout), {} attempts: {error}",
                     self.timeout,
                     backoff.attempts()
-                )));
+                ));
+                return Err(silent.at_broker(Code::BrokerUnreachable, Need::Brokers));
             }
             tracing::info!(attempt = backoff.attempts(), wait_ms = wait.as_millis() as u64, reason = %error, "{what}: trying again");
             self.sleep(wait);
@@ -134,7 +136,7 @@ pub(super) fn look_up(
     for (output, info) in plan.outputs.iter().zip(written) {
         match info {
             Ok(info) if info.may_write == Some(false) => {
-                unusable.add(&output.topic, &role(output), &may_not_be_written());
+                unusable.add(&output.topic, &role(output), &may_not_be_written(), need(output));
             }
             Ok(info) => {
                 if let Err(error) = &info.described {
@@ -147,7 +149,7 @@ pub(super) fn look_up(
                 }
                 outputs.push(info);
             }
-            Err(error) => unusable.add(&output.topic, &role(output), &error),
+            Err(error) => unusable.add(&output.topic, &role(output), &error, need(output)),
         }
     }
     unusable.none_or(Topics { inputs: found, outputs })
@@ -207,24 +209,39 @@ impl<'a> Unusable<'a> {
             match info {
                 Ok(info) => found.push(info),
                 Err(error) => {
-                    self.add(topic, &format!("input topic (kafka.{}.topics)", plan.consumer.name), &error);
+                    let role = format!("input topic (kafka.{}.topics)", plan.consumer.name);
+                    self.add(topic, &role, &error, Need::Input(topic.to_string()));
                 }
             }
         }
         found
     }
 
-    fn add(&mut self, topic: &str, role: &str, error: &KafkaError) {
+    fn add(&mut self, topic: &str, role: &str, error: &KafkaError, need: Need) {
         let ask = || self.broker.topic_names(Duration::from_secs(5)).unwrap_or_default();
         let known = self.known.get_or_insert_with(ask);
         // To write to what the flow reads would be a loop.
         let inputs = &self.plan.consumer.topics;
         let known = known.iter().filter(|name| !inputs.iter().any(|input| **input == ***name));
-        self.errors.push(missing(topic, role, error, known));
+        self.errors.push(missing(topic, role, error, known).at_broker(code_of(error), need));
     }
 
     fn none_or<T>(self, found: T) -> Result<T, Vec<AssemblyError>> {
         if self.errors.is_empty() { Ok(found) } else { Err(self.errors) }
+    }
+}
+
+fn need(output: &OutputPlan) -> Need {
+    Need::Output(output.name.clone())
+}
+
+/// The issue that a broker's answer is.
+fn code_of(error: &KafkaError) -> Code {
+    match error.kind {
+        Kind::UnknownTopic => Code::TopicMissing,
+        Kind::Authorization => Code::NotAuthorized,
+        Kind::GroupInUse => Code::GroupInUse,
+        _ => Code::BrokerUnreachable,
     }
 }
 
