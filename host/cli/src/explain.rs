@@ -42,8 +42,9 @@ fn list() -> String {
         let severity = match entry.raised {
             Raised::ByCheck => entry.severity.name(),
             Raised::AtStart => "at start",
+            Raised::ByBroker => "at broker",
         };
-        format!("{:longest$}  {severity:8}  {}\n", code.as_str(), entry.title)
+        format!("{:longest$}  {severity:9}  {}\n", code.as_str(), entry.title)
     };
     Code::ALL.iter().map(line).collect()
 }

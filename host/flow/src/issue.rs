@@ -118,10 +118,10 @@ codes! {
     ForkSelectorMissing = "FORK_SELECTOR_MISSING" in Flow, read::fork_selector_missing;
     /// A `fork` that leaves records without a branch, under `at_least_once`.
     ForkUnmatchedUnrouted = "FORK_UNMATCHED_UNROUTED" in Flow, fork_unmatched_unrouted;
-    /// A group with live members, which takes no offsets from others.
-    GroupInUse = "GROUP_IN_USE" in Runtime, at_broker::group_in_use;
     /// A group that is named after a machine or a pod, and lost with it.
     GroupIdUnstable = "GROUP_ID_UNSTABLE" in Flow, group_id_unstable;
+    /// A group with live members, which takes no offsets from others.
+    GroupInUse = "GROUP_IN_USE" in Runtime, at_broker::group_in_use;
     /// A `${…}` that is not one of the forms there are.
     InterpolationInvalid = "INTERPOLATION_INVALID" in Flow, read::interpolation_invalid;
     /// A client setting that is missing, unknown, refused, or not the flow's to set.

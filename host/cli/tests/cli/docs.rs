@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::support::Folder;
+use crate::support::{Folder, guest};
 
 /// What a part of a flow is laid over.
 const BASE: &str = "\
@@ -69,4 +69,24 @@ fn flows_of_the_examples_pass_check() {
     let examples = examples.canonicalize().expect("the folder of examples").display().to_string();
     let ended = Folder::with(&[]).run(&["check", &examples, "--no-plugins", "--deny-warnings"]);
     assert_eq!(ended.status, Some(0), "{}", ended.stdout);
+}
+
+#[test]
+fn cases_of_the_examples_pass() {
+    let example = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../plugins-example/orders");
+    // A copy: the archive's folder need not be there.
+    let folder = Folder::with(&[]);
+    for name in ["out", "plugins"] {
+        fs::create_dir(folder.path().join(name)).expect("a folder");
+    }
+    for name in ["flow.yaml", "flow.test.yaml"] {
+        fs::copy(example.join(name), folder.path().join(name)).expect("a file of the example");
+    }
+    for name in ["enrich", "vip", "archive"] {
+        fs::copy(guest(name), folder.path().join(format!("plugins/{name}.wasm")))
+            .expect("a plugin of the example");
+    }
+    let ended = folder.run(&["test"]);
+    assert!(ended.expect_status(0).stdout.ends_with("\n4 passed, 0 failed\n"), "{ended:#?}");
+    assert_eq!(fs::read_dir(folder.path().join("out")).expect("the folder").count(), 0);
 }
