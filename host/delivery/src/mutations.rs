@@ -50,6 +50,8 @@ pub enum Mutation {
     AnsweredOvertake,
     /// Retry: what is left of a lane waits in the wrong order.
     LaneIsTurned,
+    /// Routers: rows go past those of their partition that are late in another branch.
+    BranchIsOvertaken,
     /// Errors: a row that has a route is dropped.
     RouteIsForgotten,
     /// Outputs: a row of which nothing is heard counts as written.
@@ -74,7 +76,7 @@ pub enum Mutation {
 
 impl Mutation {
     /// Every one.
-    pub const ALL: [Mutation; 32] = [
+    pub const ALL: [Mutation; 33] = [
         Mutation::AnyShareResolves,
         Mutation::OldestIsPassed,
         Mutation::GapsAreWaitedFor,
@@ -97,6 +99,7 @@ impl Mutation {
         Mutation::WaitingIsOvertaken,
         Mutation::AnsweredOvertake,
         Mutation::LaneIsTurned,
+        Mutation::BranchIsOvertaken,
         Mutation::RouteIsForgotten,
         Mutation::UnknownCounts,
         Mutation::RefusedCounts,

@@ -9,8 +9,8 @@ use loom_types::ErrorKind;
 
 use crate::ask::Role;
 use crate::plan::{
-    CallPlan, ConsumerPlan, NodeKind, NodePlan, OnTrap, OutputId, OutputPlan, Plan, PluginId, PluginPlan,
-    Predicate, ProcessPlan, RouteId, RoutePlan, Switch, Unrouted,
+    By, CallPlan, ConsumerPlan, NodeKind, NodePlan, OnTrap, OutputId, OutputPlan, Partitioner, Plan,
+    PluginId, PluginPlan, ProcessPlan, RouteId, RoutePlan, Switch, Unrouted,
 };
 use crate::spec::{
     Branches, CallOptions, Choice, ConsumerSpec, ErrorsSpec, ExprSpec, FlowSpec, IntoTopic, KafkaSpec, Kind,
@@ -120,7 +120,7 @@ impl Lower<'_> {
                 kind(self.call(plugin.as_ref(), options)?)
             }
             Kind::Map(expr) => NodeKind::Map(expr.expr.clone()?),
-            Kind::Filter(choice) => NodeKind::Filter(self.predicate(choice)?),
+            Kind::Filter(choice) => NodeKind::Filter(self.by(choice)?),
             Kind::Router(switch) => NodeKind::Router(self.switch(switch, inside)?),
             Kind::Fork(switch) => NodeKind::Fork(self.switch(switch, inside)?),
             Kind::Broadcast(branches) => NodeKind::Broadcast(
@@ -166,10 +166,10 @@ impl Lower<'_> {
         })
     }
 
-    fn predicate(&mut self, choice: &Choice) -> Option<Predicate> {
+    fn by(&mut self, choice: &Choice) -> Option<By> {
         match choice {
-            Choice::Expr(ExprSpec { expr }) => expr.clone().map(Predicate::Expr),
-            Choice::Plugin(name) => self.plugin(&name.value).map(Predicate::Plugin),
+            Choice::Expr(ExprSpec { expr }) => expr.clone().map(By::Expr),
+            Choice::Plugin(name) => self.plugin(&name.value).map(By::Plugin),
             Choice::Invalid => None,
         }
     }
@@ -179,22 +179,18 @@ impl Lower<'_> {
             Branches::When(branches) => {
                 let mut lowered = Vec::with_capacity(branches.len());
                 for (condition, process) in branches {
-                    let condition = self.predicate(condition)?;
+                    let condition = self.by(condition)?;
                     lowered.push((condition, self.process(process.as_ref()?, around)?));
                 }
                 Switch::When { branches: lowered, default: self.default(switch, around)? }
             }
             Branches::By(selector, branches) => {
-                let Choice::Expr(ExprSpec { expr: Some(selector) }) = selector else { return None };
+                let selector = self.by(selector)?;
                 let mut lowered = Vec::with_capacity(branches.len());
                 for (label, process) in branches {
                     lowered.push((label.clone(), self.process(process, around)?));
                 }
-                Switch::By {
-                    selector: selector.clone(),
-                    branches: lowered,
-                    default: self.default(switch, around)?,
-                }
+                Switch::By { selector, branches: lowered, default: self.default(switch, around)? }
             }
             Branches::Invalid => return None,
         };
@@ -214,15 +210,21 @@ impl Lower<'_> {
     fn topic(&mut self, topic: &IntoTopic) -> Option<NodeKind> {
         let key = match &topic.key {
             None => None,
-            Some(Choice::Expr(ExprSpec { expr: Some(expr) })) => Some(expr.clone()),
-            Some(_) => return None,
+            Some(key) => Some(self.by(key)?),
+        };
+        let partitioner = match &topic.partitioner {
+            None => None,
+            Some(name) => {
+                let plugin = self.plugin(&name.value)?;
+                Some(Partitioner { plugin, repartition: topic.allow_repartition })
+            }
         };
         let output = self.output(&topic.output.as_ref()?.value)?;
         let dlq = match &topic.dlq {
             Some(name) => Some(self.output(&name.value)?),
             None => None,
         };
-        Some(NodeKind::IntoTopic { output, key, dlq, timestamp: topic.timestamp })
+        Some(NodeKind::IntoTopic { output, key, partitioner, dlq, timestamp: topic.timestamp })
     }
 
     fn output(&mut self, name: &str) -> Option<OutputId> {

@@ -346,7 +346,7 @@ pub enum NodeKind {
     /// The expression's value becomes the JSON payload.
     Map(Arc<Expr>),
     /// Records that say no are complete.
-    Filter(Predicate),
+    Filter(By),
     /// In place: each record goes through one branch, and all go on behind the node, in the order of their source. A branch
     /// or default without nodes lets its records through as they are.
     Router(Switch),
@@ -368,7 +368,9 @@ pub enum NodeKind {
         /// The output.
         output: OutputId,
         /// The new key; none keeps the record's.
-        key: Option<Arc<Expr>>,
+        key: Option<By>,
+        /// What makes keys for records that have none then.
+        partitioner: Option<Partitioner>,
         /// The output for records that this one refuses for good.
         dlq: Option<OutputId>,
         /// Which time the output record carries.
@@ -478,13 +480,22 @@ pub struct FlushBounds {
     pub interval: Duration,
 }
 
-/// A yes or no about a record.
+/// By what a condition, a label or a key is found for each record.
 #[derive(Clone, Debug)]
-pub enum Predicate {
+pub enum By {
     /// A CEL expression.
     Expr(Arc<Expr>),
-    /// A predicate component.
+    /// A component: a predicate, a selector or a partitioner.
     Plugin(PluginId),
+}
+
+/// A component that makes keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Partitioner {
+    /// The plugin.
+    pub plugin: PluginId,
+    /// Whether it is asked also for records that have a key. Where it has no answer, their key stays.
+    pub repartition: bool,
 }
 
 /// The branches of a `fork` or a `router`. A record that no branch takes, where there is no default, is a routing error.
@@ -493,14 +504,14 @@ pub enum Switch {
     /// The first branch whose predicate holds.
     When {
         /// In order.
-        branches: Vec<(Predicate, ProcessPlan)>,
+        branches: Vec<(By, ProcessPlan)>,
         /// For what no branch takes; a fork has none only under at most once.
         default: Option<ProcessPlan>,
     },
     /// The branch whose label is the selector's answer, as text.
     By {
         /// The selector.
-        selector: Arc<Expr>,
+        selector: By,
         /// In order of the file; labels differ.
         branches: Vec<(String, ProcessPlan)>,
         /// For every other answer.

@@ -182,12 +182,29 @@ fn a_component_is_looked_at_only_where_it_is_used_and_when_asked() {
 }
 
 #[test]
-fn a_partitioner_cannot_run_yet_and_its_name_is_checked() {
-    let text = around("[ { into_topic: a, partitioner: nobody } ]");
-    assert_eq!(
-        errors(&check(&text)),
-        ["NOT_AVAILABLE process[0].partitioner", "PLUGIN_UNKNOWN process[0].partitioner"]
-    );
+fn what_chooses_is_a_plugin_of_its_role_wherever_it_stands() {
+    for (process, expected) in [
+        ("[ { into_topic: a, partitioner: nobody } ]", "PLUGIN_UNKNOWN process[0].partitioner"),
+        (
+            "[ { into_topic: a, partitioner: { plugin: s } } ]",
+            "PLUGIN_ROLE_MISSING process[0].partitioner.plugin",
+        ),
+        ("[ { into_topic: a, key: { plugin: s } } ]", "PLUGIN_ROLE_MISSING process[0].key.plugin"),
+        (
+            "[ { fork: { by: { plugin: s }, branches: { a: [ drain ] }, default: [ drain ] } } ]",
+            "PLUGIN_ROLE_MISSING process[0].fork.by.plugin",
+        ),
+        (
+            "[ { router: { by: { plugin: s }, branches: { a: [] } } }, drain ]",
+            "PLUGIN_ROLE_MISSING process[0].router.by.plugin",
+        ),
+        (
+            "[ { router: { when: [ { if: { plugin: s }, process: [] } ] } }, drain ]",
+            "PLUGIN_ROLE_MISSING process[0].router.when[0].if.plugin",
+        ),
+    ] {
+        assert_eq!(errors(&check(&around(process))), [expected], "{process}");
+    }
 }
 
 #[test]

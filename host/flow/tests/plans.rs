@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use loom_flow::plan::{
-    CallPlan, Delivery, NodeKind, OffsetReset, OnTrap, OutOfRange, Predicate, Switch, Timestamp, Tombstones,
-    Unrouted,
+    By, CallPlan, Delivery, NodeKind, OffsetReset, OnTrap, OutOfRange, Partitioner, Switch, Timestamp,
+    Tombstones, Unrouted,
 };
 use loom_flow::{HumanStyle, Mode};
 use loom_types::ErrorKind;
@@ -90,7 +90,7 @@ fn the_documented_flow_compiles() {
     let NodeKind::Fork(Switch::When { branches, default }) = &plan.process.nodes[1].kind else {
         panic!("{plan:?}")
     };
-    assert!(matches!(branches[0].0, Predicate::Plugin(_)) && matches!(branches[1].0, Predicate::Expr(_)));
+    assert!(matches!(branches[0].0, By::Plugin(_)) && matches!(branches[1].0, By::Expr(_)));
     assert_eq!(&*branches[1].1.nodes[0].path, "process[1].fork.when[1].process[0]");
     assert!(default.is_some());
 }
@@ -156,8 +156,24 @@ fn without_key_the_records_key_stays_and_its_time_too() {
     assert_eq!(*timestamp, Timestamp::Source);
     let plan = World::new().plan(&around("[ { into_topic: a, key: \"'eu'\", timestamp: now } ]"));
     let NodeKind::IntoTopic { key, timestamp, .. } = &plan.process.nodes[0].kind else { panic!("an output") };
-    assert_eq!(key.as_ref().map(|key| key.source()), Some("'eu'"));
+    assert!(matches!(key, Some(By::Expr(key)) if key.source() == "'eu'"));
     assert_eq!(*timestamp, Timestamp::Now);
+}
+
+#[test]
+fn a_partitioner_leaves_keys_that_are_there_unless_it_is_told() {
+    for (option, repartition) in
+        [("", false), (", allow_repartition: false", false), (", allow_repartition: true", true)]
+    {
+        let text = around(&format!("[ {{ into_topic: a, partitioner: {{ plugin: s }}{option} }} ]"));
+        let text = text.replace("component: step.wasm", "component: partitioner.wasm");
+        let plan = World::new().plan(&text);
+        let NodeKind::IntoTopic { partitioner, .. } = &plan.process.nodes[0].kind else {
+            panic!("an output")
+        };
+        let expected = Partitioner { plugin: loom_flow::plan::PluginId(0), repartition };
+        assert_eq!(*partitioner, Some(expected), "{option}");
+    }
 }
 
 #[test]

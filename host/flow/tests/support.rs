@@ -140,6 +140,8 @@ impl Components for FileNames {
                 "typed" => drop(facts.roles.insert(Role::TypedExpander)),
                 "batcher" => drop(facts.roles.insert(Role::BatchStep)),
                 "gatherer" => drop(facts.roles.insert(Role::BatchExpand)),
+                "selector" => drop(facts.roles.insert(Role::Selector)),
+                "partitioner" => drop(facts.roles.insert(Role::Partitioner)),
                 "untracked" => drop(facts.roles.insert(Role::Sink)),
                 "broken" => return Err(format!("`{}` is not a WebAssembly component", path.display())),
                 "foreign" => {

@@ -17,10 +17,12 @@ Usage: cargo xtask sim [OPTIONS]
   --seed S      Repeat this one, and print its flow and its history
   --tight       Bounds that hold next to nothing, and sinks that flush late
   --expanders   Nodes that make rows of rows, with small bounds
+  --routers     Nodes that part rows and bring them together again
 ";
 
 /// The options that say what is looked at.
-const FOCUSES: [(&str, Focus); 2] = [("--tight", Focus::TightBounds), ("--expanders", Focus::Expanders)];
+const FOCUSES: [(&str, Focus); 3] =
+    [("--tight", Focus::TightBounds), ("--expanders", Focus::Expanders), ("--routers", Focus::Routers)];
 
 fn main() -> ExitCode {
     match chosen() {

@@ -2,6 +2,8 @@
 
 #[path = "flows/bounds.rs"]
 mod bounds;
+#[path = "flows/choosing.rs"]
+mod choosing;
 #[path = "flows/commit.rs"]
 mod commit;
 #[path = "flows/config.rs"]

@@ -92,6 +92,13 @@ fn rows_that_are_made_of_rows_keep_what_is_promised_and_their_bounds() {
 }
 
 #[test]
+fn what_is_promised_holds_behind_routers() {
+    let focus = Focus::Routers;
+    let all = Seeds { from: 0, count: seeds() / 10, threads: THREADS, enough: 3, focus, mutation: None };
+    must_hold(&many(all, |_| {}), focus);
+}
+
+#[test]
 fn one_stuck_record_for_an_hour_holds_no_more_and_others_are_at_full_speed() {
     let report = stuck(1);
     assert_eq!(report.failure, None);
@@ -108,7 +115,11 @@ fn one_stuck_record_for_an_hour_holds_no_more_and_others_are_at_full_speed() {
 fn each_deliberate_fault_is_found_within_a_thousand_seeds() {
     let mut missed = Vec::new();
     for mutation in Mutation::ALL {
-        let focus = if mutation == Mutation::BoundIsNoReason { Focus::TightBounds } else { Focus::Anything };
+        let focus = match mutation {
+            Mutation::BoundIsNoReason => Focus::TightBounds,
+            Mutation::BranchIsOvertaken => Focus::Routers,
+            _ => Focus::Anything,
+        };
         let mutation = Some(mutation);
         let seeds = Seeds { from: 0, count: FOUND_WITHIN, threads: THREADS, enough: 1, focus, mutation };
         let tally = many(seeds, |_| {});

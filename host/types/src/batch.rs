@@ -207,6 +207,12 @@ impl Batch {
         self
     }
 
+    /// Whether its keys are others than it came with.
+    #[must_use]
+    pub fn is_rekeyed(&self) -> bool {
+        self.former_key.is_some()
+    }
+
     /// The batch with the keys that it had before [`Batch::rekeyed`].
     #[must_use]
     pub fn with_former_keys(mut self) -> Batch {

@@ -234,9 +234,12 @@ static FORK: Mapping = Mapping::new(
     ],
 );
 
-const BY: Key =
-    Key::new("by", Value::Choice, "A CEL expression whose value, as text, is the branch's label.")
-        .example("payload.type");
+const BY: Key = Key::new(
+    "by",
+    Value::Choice,
+    "A CEL expression whose value, as text, is the branch's label; or `{ plugin: NAME }`, a selector.",
+)
+.example("payload.type");
 const CONDITIONAL: &Value = &Value::Mapping(&WHEN_BRANCH);
 const WHEN: Key = Key::new(
     "when",
@@ -345,16 +348,14 @@ static INTO_TOPIC: Mapping = Mapping::new(
         Key::new(
             "key",
             Value::Choice,
-            "A CEL expression for the new key: a string, bytes, an integer or a boolean; `null` is no key. Without it the \
-             record's key stays.",
+            "A CEL expression for the new key: a string, bytes, an integer or a boolean; `null` is no key. Or `{ plugin: NAME \
+             }`, a partitioner. Without it the record's key stays.",
         )
         .example("payload.customer"),
         Key::new("partitioner", Value::PluginChoice, "A plugin that makes the key of records without one.")
-            .example("spread")
-            .later(),
+            .example("spread"),
         Key::new("allow_repartition", Value::Boolean, "Whether `partitioner` replaces a key that is there.")
-            .default("false")
-            .later(),
+            .default("false"),
         Key::new("dlq", NAME, "The output for records that this one refuses for good.").example("orders.dead"),
         Key::new("timestamp", Value::Words(&["source", "now"]), "Which time the record carries: the source's, or now.")
             .default("source"),

@@ -173,18 +173,18 @@ impl Pen<'_, '_> {
                 lines.push(file(plugin));
                 Shape::Sink
             }
-            NodeKind::Filter(crate::plan::Predicate::Plugin(plugin)) => {
+            NodeKind::Filter(crate::plan::By::Plugin(plugin)) => {
                 lines.push(file(plugin));
                 Shape::Plugin
             }
             NodeKind::Map(_) | NodeKind::Filter(_) => Shape::Expression,
             NodeKind::Router(Switch::By { selector, .. }) | NodeKind::Fork(Switch::By { selector, .. }) => {
-                lines.push(format!("by {}", self.words.expression(selector.source())));
+                lines.push(format!("by {}", self.words.by(selector)));
                 Shape::Switch
             }
             NodeKind::Router(_) | NodeKind::Fork(_) | NodeKind::Broadcast(_) => Shape::Switch,
-            NodeKind::IntoTopic { key, .. } => {
-                lines.extend(key.iter().map(|key| format!("key {}", self.words.expression(key.source()))));
+            NodeKind::IntoTopic { key, partitioner, .. } => {
+                lines.extend(self.words.keys(key.as_ref(), partitioner.as_ref()));
                 Shape::Topic
             }
             NodeKind::Drain => Shape::End,
@@ -226,7 +226,7 @@ impl Pen<'_, '_> {
             NodeKind::Router(Switch::When { branches, default: rest })
             | NodeKind::Fork(Switch::When { branches, default: rest }) => branches
                 .iter()
-                .map(|(condition, inner)| (self.words.predicate(condition), inner))
+                .map(|(condition, inner)| (self.words.by(condition), inner))
                 .chain(default(rest))
                 .collect(),
             NodeKind::Router(Switch::By { branches, default: rest, .. })

@@ -10,7 +10,7 @@ mod tree;
 
 use loom_types::ErrorKind;
 
-use crate::plan::{NodeKind, NodePlan, Plan, Predicate, RouteId, Unrouted};
+use crate::plan::{By, NodeKind, NodePlan, Partitioner, Plan, RouteId, Unrouted};
 
 /// How a flow is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,10 +63,10 @@ impl Words<'_> {
         line.chars().take(LONGEST - 1).chain(['…']).collect()
     }
 
-    fn predicate(&self, predicate: &Predicate) -> String {
-        match predicate {
-            Predicate::Expr(expr) => self.expression(expr.source()),
-            Predicate::Plugin(id) => format!("plugin {}", self.name(&self.plan.plugins[id.0].name)),
+    fn by(&self, by: &By) -> String {
+        match by {
+            By::Expr(expr) => self.expression(expr.source()),
+            By::Plugin(id) => format!("plugin {}", self.name(&self.plan.plugins[id.0].name)),
         }
     }
 
@@ -79,7 +79,7 @@ impl Words<'_> {
             NodeKind::Explode(call) => format!("explode {}", plugin(&call.plugin)),
             NodeKind::ExpandRoutes { call, .. } => format!("expand_routes {}", plugin(&call.plugin)),
             NodeKind::Map(expr) => format!("map {}", self.expression(expr.source())),
-            NodeKind::Filter(predicate) => format!("filter {}", self.predicate(predicate)),
+            NodeKind::Filter(predicate) => format!("filter {}", self.by(predicate)),
             NodeKind::Router(_) => "router".to_owned(),
             NodeKind::Fork(_) => "fork".to_owned(),
             NodeKind::Broadcast(_) => "broadcast".to_owned(),
@@ -87,6 +87,16 @@ impl Words<'_> {
             NodeKind::IntoSink { plugin: id, .. } => format!("into_sink {}", plugin(id)),
             NodeKind::Drain => "drain".to_owned(),
         }
+    }
+
+    /// What makes the keys of an output's records.
+    fn keys(&self, key: Option<&By>, partitioner: Option<&Partitioner>) -> Vec<String> {
+        let key = key.map(|key| format!("key {}", self.by(key)));
+        let partitioner = partitioner.map(|Partitioner { plugin, repartition }| {
+            let of = if *repartition { " of all" } else { "" };
+            format!("partitioner {}{of}", self.name(&self.plan.plugins[plugin.0].name))
+        });
+        key.into_iter().chain(partitioner).collect()
     }
 
     /// An output's name, and its topic where that is another.

@@ -82,9 +82,9 @@ fn process(words: &Words<'_>, process: &ProcessPlan, arrow: &str) -> Vec<Branch>
 
 fn node(words: &Words<'_>, node: &NodePlan, arrow: &str) -> Branch {
     let mut line = words.node(node);
-    if let NodeKind::IntoTopic { key, dlq, .. } = &node.kind {
-        if let Some(key) = key {
-            line += &format!(", key {}", words.expression(key.source()));
+    if let NodeKind::IntoTopic { key, partitioner, dlq, .. } = &node.kind {
+        for made in words.keys(key.as_ref(), partitioner.as_ref()) {
+            line += &format!(", {made}");
         }
         if let Some(dlq) = dlq {
             line += &format!(", dlq {}", words.output(dlq.0));
@@ -124,7 +124,7 @@ fn node(words: &Words<'_>, node: &NodePlan, arrow: &str) -> Branch {
 fn by(words: &Words<'_>, switch: &Switch) -> String {
     match switch {
         Switch::When { .. } => String::new(),
-        Switch::By { selector, .. } => format!(" by {}", words.expression(selector.source())),
+        Switch::By { selector, .. } => format!(" by {}", words.by(selector)),
     }
 }
 
@@ -137,7 +137,7 @@ fn branches(
 ) -> Vec<Branch> {
     let (mut titles, default): (Vec<String>, _) = match switch {
         Switch::When { branches, default } => {
-            let title = |(condition, _): &(_, _)| format!("if {}", words.predicate(condition));
+            let title = |(condition, _): &(_, _)| format!("if {}", words.by(condition));
             (branches.iter().map(title).collect(), default)
         }
         Switch::By { branches, default, .. } => {

@@ -11,9 +11,9 @@ use std::time::Duration;
 use loom_types::ErrorKind;
 
 use super::{
-    Allow, CallPlan, ConsumerPlan, Delivery, NodeKind, NodePlan, OffsetReset, OnTrap, OutOfRange, OutputPlan,
-    Plan, PluginLimits, PluginPlan, Predicate, ProcessPlan, RuntimePlan, Secret, Security, Switch, Timestamp,
-    Tombstones, Unrouted,
+    Allow, By, CallPlan, ConsumerPlan, Delivery, NodeKind, NodePlan, OffsetReset, OnTrap, OutOfRange,
+    OutputPlan, Partitioner, Plan, PluginLimits, PluginPlan, ProcessPlan, RuntimePlan, Secret, Security,
+    Switch, Timestamp, Tombstones, Unrouted,
 };
 use crate::outline::Outline;
 
@@ -264,7 +264,7 @@ impl Writer<'_> {
             NodeKind::Expand(call) => self.call("expand", call),
             NodeKind::Explode(call) => self.call("explode", call),
             NodeKind::Map(expr) => vec![entry("map", self.say(expr.source()))],
-            NodeKind::Filter(predicate) => vec![entry("filter", self.predicate(predicate))],
+            NodeKind::Filter(predicate) => vec![entry("filter", self.by(predicate))],
             NodeKind::Router(switch) => {
                 vec![entry("router", self.switch(switch, &|branch| self.in_place(branch)))]
             }
@@ -286,9 +286,13 @@ impl Writer<'_> {
                 inside.extend(default.iter().map(|default| entry("default", self.process(default))));
                 std::iter::once(entry("expand_routes", Outline::Mapping(inside))).chain(options).collect()
             }
-            NodeKind::IntoTopic { output: id, key, dlq, timestamp } => {
+            NodeKind::IntoTopic { output: id, key, partitioner, dlq, timestamp } => {
                 let mut entries = vec![entry("into_topic", output(id))];
-                entries.extend(key.iter().map(|key| entry("key", self.say(key.source()))));
+                entries.extend(key.iter().map(|key| entry("key", self.by(key))));
+                if let Some(Partitioner { plugin: id, repartition }) = partitioner {
+                    entries.push(entry("partitioner", plugin(id)));
+                    entries.push(entry("allow_repartition", Outline::word(repartition)));
+                }
                 entries.extend(dlq.iter().map(|dlq| entry("dlq", output(dlq))));
                 entries.push(entry(
                     "timestamp",
@@ -334,10 +338,10 @@ impl Writer<'_> {
         entries
     }
 
-    fn predicate(&self, predicate: &Predicate) -> Outline {
-        match predicate {
-            Predicate::Expr(expr) => self.say(expr.source()),
-            Predicate::Plugin(id) => {
+    fn by(&self, by: &By) -> Outline {
+        match by {
+            By::Expr(expr) => self.say(expr.source()),
+            By::Plugin(id) => {
                 Outline::Mapping(vec![entry("plugin", self.say(&self.plan.plugins[id.0].name))])
             }
         }
@@ -346,24 +350,15 @@ impl Writer<'_> {
     fn switch(&self, switch: &Switch, inner: &dyn Fn(&ProcessPlan) -> Outline) -> Outline {
         let (mut entries, default) = match switch {
             Switch::When { branches, default } => {
-                let branch = |(condition, process): &(Predicate, ProcessPlan)| {
-                    Outline::Mapping(vec![
-                        entry("if", self.predicate(condition)),
-                        entry("process", inner(process)),
-                    ])
+                let branch = |(condition, process): &(By, ProcessPlan)| {
+                    Outline::Mapping(vec![entry("if", self.by(condition)), entry("process", inner(process))])
                 };
                 (vec![entry("when", Outline::List(branches.iter().map(branch).collect()))], default)
             }
             Switch::By { selector, branches, default } => {
                 let branch = |(label, process): &(String, ProcessPlan)| ((self.shown)(label), inner(process));
                 let branches = branches.iter().map(branch).collect();
-                (
-                    vec![
-                        entry("by", self.say(selector.source())),
-                        entry("branches", Outline::Mapping(branches)),
-                    ],
-                    default,
-                )
+                (vec![entry("by", self.by(selector)), entry("branches", Outline::Mapping(branches))], default)
             }
         };
         entries.extend(default.iter().map(|default| entry("default", inner(default))));

@@ -147,28 +147,15 @@ fn expand_routes(cx: &mut Cx<'_>, field: &Field<'_>, options: CallOptions) -> Ki
 
 fn into_topic(cx: &mut Cx<'_>, field: &Field<'_>, fields: &mut Fields<'_>) -> Kind {
     let output = name(cx, field);
-    let key = fields.take("key").map(|field| {
-        let key = choice(cx, &field, Wants::Key);
-        if matches!(key, Choice::Plugin(_)) {
-            cx.not_available(&field.key_place(), "`key` by a plugin");
-        }
-        key
-    });
-    let partitioner = fields.take("partitioner").and_then(|field| {
-        let plugin = partitioner(cx, &field)?;
-        cx.not_available(&field.key_place(), "`partitioner`");
-        Some(plugin)
-    });
-    if let Some(field) = fields.take("allow_repartition")
-        && boolean(cx, &field).is_some_and(|at| at.value)
-    {
-        cx.not_available(&field.key_place(), "`allow_repartition`");
-    }
+    let key = fields.take("key").map(|field| choice(cx, &field, Wants::Key));
+    let partitioner = fields.take("partitioner").and_then(|field| partitioner(cx, &field));
+    let allow_repartition = fields.take("allow_repartition").and_then(|field| boolean(cx, &field));
+    let allow_repartition = allow_repartition.is_some_and(|at| at.value);
     let dlq = fields.take("dlq").and_then(|field| name(cx, &field));
     let times = [("source", Timestamp::Source), ("now", Timestamp::Now)];
     let timestamp = fields.take("timestamp").and_then(|field| word(cx, &field, &times));
     let timestamp = timestamp.map_or(Timestamp::Source, |at| at.value);
-    Kind::IntoTopic(IntoTopic { output, key, partitioner, dlq, timestamp })
+    Kind::IntoTopic(IntoTopic { output, key, partitioner, allow_repartition, dlq, timestamp })
 }
 
 /// A partitioner is always a plugin: its name, or `{ plugin: NAME }` as elsewhere.

@@ -89,6 +89,7 @@ pub(crate) struct IntoTopic {
     pub(crate) output: Option<Text>,
     pub(crate) key: Option<Choice>,
     pub(crate) partitioner: Option<Text>,
+    pub(crate) allow_repartition: bool,
     pub(crate) dlq: Option<Text>,
     pub(crate) timestamp: Timestamp,
 }

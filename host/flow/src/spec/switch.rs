@@ -76,13 +76,7 @@ pub(super) fn switch(cx: &mut Cx<'_>, field: &Field<'_>, kind: SwitchKind) -> Sw
             .hint("say what picks the branch: `by: payload.type`");
         cx.push(&field.key_place(), problem);
     }
-    let selector = selector.map(|field| {
-        let selector = choice(cx, &field, Wants::Label);
-        if matches!(selector, Choice::Plugin(_)) {
-            cx.not_available(&field.key_place(), "`by` with a plugin");
-        }
-        selector
-    });
+    let selector = selector.map(|field| choice(cx, &field, Wants::Label));
     let when = when.map(|field| when_branches(cx, &field));
     let labels = labels.map(|field| label_routes(cx, &field, "branches"));
     let what = format!("`{node}`");

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use loom_flow::plan::{OnTrap, PluginId};
 use loom_kafka::Waker;
 use loom_plugin::{
-    CallAnswer, CallFailure, CallPool, ExpandAnswers, ExpandNode, Interrupt, NodeContext, Plugin,
-    PredicateAnswers, PredicateNode, SinkInstance, StartError, StepAnswers, StepNode, TypedExpandAnswers,
-    TypedExpandNode, Verdict,
+    CallAnswer, CallFailure, CallPool, ChoiceAnswers, ExpandAnswers, ExpandNode, Interrupt, NodeContext,
+    PartitionerNode, Plugin, PredicateAnswers, PredicateNode, SelectorNode, SinkInstance, StartError,
+    StepAnswers, StepNode, TypedExpandAnswers, TypedExpandNode, Verdict,
 };
 use loom_types::Batch;
 
+use super::keys::{KeyCalls, WaitingKeys};
 use super::plugins::{Label, Made, Plugins, Role, RowAnswers, RowCalls, Said, SinkStart, TypeNames};
 use super::sink::SinkCalls;
 use super::waiting::{Answered, Fault, RowAnswer, WaitingCalls};
@@ -47,6 +48,11 @@ impl Plugins for Components {
             Role::Expand => started!(ExpandNode),
             Role::TypedExpand => started!(TypedExpandNode),
             Role::Predicate => started!(PredicateNode),
+            Role::Select => started!(SelectorNode),
+            Role::Key(keys) => {
+                let node = PartitionerNode::new(&self.0[plugin.0], context)?;
+                Box::new(KeyCalls::new(node.interrupted_by(interrupt.clone()), keys))
+            }
         })
     }
 
@@ -63,6 +69,10 @@ impl Plugins for Components {
             Role::Expand => Box::new(CallPool::expand(plugin, context, calls)?),
             Role::TypedExpand => Box::new(CallPool::typed_expand(plugin, context, calls)?),
             Role::Predicate => Box::new(CallPool::predicate(plugin, context, calls)?),
+            Role::Select => Box::new(CallPool::selector(plugin, context, calls)?),
+            Role::Key(keys) => {
+                Box::new(WaitingKeys::new(CallPool::partitioner(plugin, context, calls)?, keys))
+            }
         })
     }
 
@@ -134,6 +144,13 @@ impl RowCalls for PredicateNode {
     }
 }
 
+impl RowCalls for SelectorNode {
+    fn call(&mut self, batch: &Batch, rows: &[u32], allowance: u32) -> RowAnswers {
+        let ChoiceAnswers { answered, chosen, failures } = self.call_until(batch, rows, allowance);
+        RowAnswers { answered: answered as usize, said: Said::Chose(chosen), failures }
+    }
+}
+
 impl SinkCalls for SinkInstance {
     fn write(&mut self, batch: &Batch, rows: &[u32], handles: &[u32]) -> Result<(), CallFailure> {
         SinkInstance::write(self, batch, rows, handles)
@@ -171,6 +188,13 @@ impl Answer for CallAnswer {
             CallAnswer::Changed(changes) => RowAnswer::Changed(changes),
             CallAnswer::Is(yes) => RowAnswer::Is(yes),
         }
+    }
+}
+
+/// Of a selector.
+impl Answer for ChoiceAnswers {
+    fn said(self, _: &TypeNames) -> RowAnswer {
+        RowAnswer::Chose(self.chosen)
     }
 }
 

@@ -34,7 +34,12 @@ impl Flow {
         }
     }
 
-    fn failed_alike(&mut self, id: NodeId, kind: ErrorKind, failed: Vec<FailedRow>) {
+    fn failed_alike(&mut self, id: NodeId, kind: ErrorKind, mut failed: Vec<FailedRow>) {
+        // An error row carries the key that the node was given.
+        if failed[0].row.batch.is_rekeyed() {
+            let batch = Arc::new(Batch::clone(&failed[0].row.batch).with_former_keys());
+            failed.iter_mut().for_each(|failed| failed.row.batch = batch.clone());
+        }
         self.shared.counters.failed(&self.nodes[id.0].path, kind, failed.len() as u64);
         self.route(id, kind, failed);
     }

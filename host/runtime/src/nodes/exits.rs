@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use loom_delivery::{Accounts, Token};
-use loom_types::{Batch, Ending, ErrorKind};
+use loom_types::{Batch, BytesColumn, Ending, ErrorKind};
 
 use super::plugins::{Made, Said};
 use super::{Flow, NodeId, Op, Target};
@@ -22,6 +22,8 @@ pub(crate) enum Exits {
     Next(Target),
     /// As the predicate says.
     Either { yes: Target, no: Target },
+    /// By the label that a selector answers.
+    Labels { branches: HashMap<String, Target>, default: Target },
     /// By the types that a typed expander gives its rows.
     Routes {
         /// By the type's number; none where no route takes it.
@@ -47,7 +49,17 @@ impl Exits {
             Exits::Next(next) => *next,
             Exits::Either { yes: to, .. } if yes => *to,
             Exits::Either { no, .. } => *no,
+            Exits::Labels { default, .. } => *default,
             Exits::Routes { default, .. } => default.unwrap_or(Target::NoRoute),
+        }
+    }
+
+    /// Where a row goes that a selector answered this for; none is a label that no branch has.
+    pub(super) fn chosen(&self, label: Option<&[u8]>) -> Target {
+        let label = label.and_then(|label| std::str::from_utf8(label).ok());
+        match (self, label) {
+            (Exits::Labels { branches, default }, Some(label)) => *branches.get(label).unwrap_or(default),
+            _ => self.said(true),
         }
     }
 
@@ -69,6 +81,8 @@ pub(super) enum Outcome {
     Changed(Option<Arc<Batch>>),
     /// They go the way that was said, by position.
     Is(Vec<bool>),
+    /// They go the way of the label that was answered, by position.
+    Chose(BytesColumn),
     /// Others were made of them.
     Made(Made),
 }
@@ -80,6 +94,8 @@ impl Outcome {
             Said::Changed(changes) if changes.is_empty() => Outcome::Changed(None),
             Said::Changed(changes) => Outcome::Changed(Some(Arc::new(batch.select(ids).with(changes)))),
             Said::Is(yes) => Outcome::Is(yes),
+            Said::Chose(labels) => Outcome::Chose(labels),
+            Said::Keyed(keys) => Outcome::Changed(keys.map(|keys| Arc::new(batch.select(ids).rekeyed(keys)))),
             Said::Made(made) => Outcome::Made(made),
         }
     }
@@ -90,6 +106,7 @@ impl Outcome {
             Outcome::Changed(None) => Leaving::Passed { row, to: exits.said(true) },
             Outcome::Changed(Some(batch)) => changed(row, batch.clone(), position as u32, exits),
             Outcome::Is(yes) => is(row, yes[position], exits),
+            Outcome::Chose(labels) => Leaving::Passed { row, to: exits.chosen(labels.get(position)) },
             Outcome::Made(made) => {
                 Leaving::Became { row, batch: made.batch.clone(), rows: made.of(position) }
             }
@@ -168,6 +185,13 @@ impl Flow {
                 let (left, right) = rows.partition(|position, _| yes[position]);
                 self.run(exits.said(true), id, left);
                 self.run(exits.said(false), id, right);
+            }
+            Outcome::Chose(labels) => {
+                let mut parts = Parts::default();
+                for (position, (row, token)) in rows.ids.into_iter().zip(rows.tokens).enumerate() {
+                    parts.push(exits.chosen(labels.get(position)), &rows.batch, rows.route, row, token);
+                }
+                self.leave(id, 0, parts);
             }
             Outcome::Made(made) => {
                 let mut parts = Parts::default();

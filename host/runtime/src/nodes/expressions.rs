@@ -1,8 +1,6 @@
 //! Nodes of the host's own: expressions over rows.
 
-use std::sync::Arc;
-
-use loom_flow::expr::{EvalError, Expr, Mapped, Scope};
+use loom_flow::expr::{EvalError, Mapped, Scope};
 use loom_types::{BytesBuilder, Changes, ErrorKind};
 
 use super::{Flow, NodeId, Op, Target};
@@ -116,15 +114,17 @@ impl Flow {
         }
     }
 
-    /// The rows with new keys; those that the expression failed on take their route.
-    pub(super) fn rekey(&mut self, id: NodeId, expr: &Arc<Expr>, rows: RowSet) -> Option<RowSet> {
+    /// `key`: the value becomes the key.
+    pub(super) fn rekey(&mut self, id: NodeId, rows: RowSet) {
+        let Op::Key { expr, next } = &self.nodes[id.0].op else { return };
+        let (expr, next) = (expr.clone(), *next);
         let mut key = BytesBuilder::with_capacity(rows.len(), 0);
         let done = self.evaluate(rows, |scope| expr.key(scope), |value| key.push(value.as_deref()));
         let RowSet { batch, ids, tokens, route } = done.passed;
         // An error row carries the key that the node was given.
         let keyed = RowSet::all(batch.select(&ids).rekeyed(key.finish()), tokens, route);
         self.failed(id, done.failed);
-        (!keyed.is_empty()).then_some(keyed)
+        self.run(next, id, keyed);
     }
 }
 

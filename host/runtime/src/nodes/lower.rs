@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use loom_flow::Plan;
 use loom_flow::plan::{
-    CallPlan, NodeKind, NodePlan, OnTrap, PluginId, Predicate, ProcessPlan, RouteId, Switch, Timestamp,
+    By, CallPlan, NodeKind, NodePlan, OnTrap, Partitioner, PluginId, ProcessPlan, RouteId, Switch, Timestamp,
 };
 use loom_kafka::Stamp;
 use loom_plugin::{Breaker, Limits, NodeContext, StartError};
@@ -15,6 +15,7 @@ use loom_types::{Ending, ErrorKind, WorkerIndex};
 use super::call::PluginNode;
 use super::exits::Exits;
 use super::growth::Pace;
+use super::keys::Keys;
 use super::plugins::{Plugins, Role, TypeNames};
 use super::waiting::{Waiting, WaitingNode};
 use super::{Graph, JoinNode, Node, NodeId, Op, SinkNode, Target};
@@ -104,7 +105,7 @@ impl Lowering<'_> {
                     Exits::by_type(types, &routes, default)
                 })
             }
-            NodeKind::IntoTopic { output, key, dlq, timestamp } => {
+            NodeKind::IntoTopic { output, key, partitioner, dlq, timestamp } => {
                 let stamp = match timestamp {
                     Timestamp::Source => Stamp::Source,
                     Timestamp::Now => Stamp::Now,
@@ -117,7 +118,8 @@ impl Lowering<'_> {
                         self.outputs.add_dead_letters(*dlq, id, ending);
                     }
                 }
-                self.push(node, Op::Topic { output: *output, dlq: *dlq, key: key.clone() })
+                let topic = self.push(node, Op::Topic { output: *output, dlq: *dlq });
+                self.keys(node, key.as_ref(), *partitioner, topic)
             }
             NodeKind::IntoSink { plugin, timeout, retries, flush } => {
                 let context = self.context(node, *plugin, *timeout);
@@ -164,7 +166,11 @@ impl Lowering<'_> {
                     (label.clone(), self.process_before(process, behind))
                 };
                 let branches: HashMap<String, Target> = branches.iter().map(branch).collect();
-                self.push(node, Op::Select { expr: selector.clone(), branches, default })
+                match selector {
+                    By::Expr(expr) => self.push(node, Op::Select { expr: expr.clone(), branches, default }),
+                    By::Plugin(plugin) => self
+                        .call(node, &asked(*plugin), Role::Select, |_| Exits::Labels { branches, default }),
+                }
             }
         }
     }
@@ -173,19 +179,33 @@ impl Lowering<'_> {
         default.map_or(Target::Unmatched, |process| self.process_before(process, behind))
     }
 
-    fn test(&mut self, node: &NodePlan, predicate: &Predicate, yes: Target, no: Target) -> Target {
+    fn test(&mut self, node: &NodePlan, predicate: &By, yes: Target, no: Target) -> Target {
         match predicate {
-            Predicate::Expr(expr) => self.push(node, Op::Test { expr: expr.clone(), yes, no }),
-            Predicate::Plugin(plugin) => {
-                let call = CallPlan {
-                    plugin: *plugin,
-                    timeout: None,
-                    retries: None,
-                    on_trap: OnTrap::Rerun,
-                    concurrency: None,
-                    ordered: true,
-                };
-                self.call(node, &call, Role::Predicate, |_| Exits::Either { yes, no })
+            By::Expr(expr) => self.push(node, Op::Test { expr: expr.clone(), yes, no }),
+            By::Plugin(plugin) => {
+                self.call(node, &asked(*plugin), Role::Predicate, |_| Exits::Either { yes, no })
+            }
+        }
+    }
+
+    /// What makes the keys of an output's rows: first what `key` says, then the partitioner.
+    fn keys(
+        &mut self,
+        node: &NodePlan,
+        key: Option<&By>,
+        partitioner: Option<Partitioner>,
+        topic: Target,
+    ) -> Target {
+        let mut next = topic;
+        if let Some(Partitioner { plugin, repartition }) = partitioner {
+            let keys = if repartition { Keys::All } else { Keys::Missing };
+            next = self.call(node, &asked(plugin), Role::Key(keys), |_| Exits::Next(next));
+        }
+        match key {
+            None => next,
+            Some(By::Expr(expr)) => self.push(node, Op::Key { expr: expr.clone(), next }),
+            Some(By::Plugin(plugin)) => {
+                self.call(node, &asked(*plugin), Role::Key(Keys::All), |_| Exits::Next(next))
             }
         }
     }
@@ -291,6 +311,18 @@ fn tell_unknown(node: &str, plugin: &str, types: &TypeNames, routes: &HashMap<&s
             row_type = name,
             "the plugin makes no rows of this route's type; its types are {known}"
         );
+    }
+}
+
+/// The call of a plugin at a place that says nothing more of it.
+fn asked(plugin: PluginId) -> CallPlan {
+    CallPlan {
+        plugin,
+        timeout: None,
+        retries: None,
+        on_trap: OnTrap::Rerun,
+        concurrency: None,
+        ordered: true,
     }
 }
 

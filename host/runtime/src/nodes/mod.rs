@@ -9,6 +9,7 @@ mod errors;
 mod exits;
 mod expressions;
 mod growth;
+mod keys;
 mod lower;
 mod plugins;
 mod router;
@@ -92,6 +93,8 @@ pub(crate) enum Op {
     Map { expr: Arc<Expr>, next: Target },
     /// A condition in CEL.
     Test { expr: Arc<Expr>, yes: Target, no: Target },
+    /// The value of the expression becomes the key.
+    Key { expr: Arc<Expr>, next: Target },
     /// A selector in CEL; labels are matched as text.
     Select { expr: Arc<Expr>, branches: HashMap<String, Target>, default: Target },
     /// Where rows come to a router.
@@ -105,7 +108,6 @@ pub(crate) enum Op {
         output: OutputId,
         /// Where rows go that the output refuses for good.
         dlq: Option<OutputId>,
-        key: Option<Arc<Expr>>,
     },
     /// A sink component.
     Sink(Box<SinkNode>),

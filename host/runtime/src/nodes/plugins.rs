@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use loom_flow::plan::{OnTrap, PluginId};
 use loom_plugin::{Interrupt, NodeContext, RowFailure, StartError};
-use loom_types::{Batch, Changes};
+use loom_types::{Batch, BytesColumn, Changes};
 
+use super::keys::Keys;
 use super::sink::{Make, SinkCalls};
 use super::waiting::WaitingCalls;
 
@@ -26,6 +27,8 @@ pub(crate) enum Role {
     Expand,
     TypedExpand,
     Predicate,
+    Select,
+    Key(Keys),
 }
 
 /// The names of the types that a typed expander's rows may have; of another role's plugin, none.
@@ -60,6 +63,10 @@ pub(crate) enum Said {
     Changed(Changes),
     /// A predicate.
     Is(Vec<bool>),
+    /// A selector: labels.
+    Chose(BytesColumn),
+    /// A partitioner: the new keys, with a row for each row of the call; none where each row keeps its own.
+    Keyed(Option<BytesColumn>),
     /// An expander.
     Made(Made),
 }

@@ -107,6 +107,7 @@ impl Flow {
             Op::Sink(_) => self.sink_arrive(id, rows),
             Op::Map { .. } => self.map(id, rows),
             Op::Test { .. } => self.test(id, rows),
+            Op::Key { .. } => self.rekey(id, rows),
             Op::Select { .. } => self.select(id, rows),
             Op::Router { .. } => self.enter(id, rows),
             Op::Join(_) => self.joins(id, rows),
@@ -114,16 +115,9 @@ impl Flow {
                 let branches = branches.clone();
                 self.broadcast(id, &branches, rows);
             }
-            Op::Topic { output, key, .. } => {
-                let output = *output;
-                let rows = match key.clone() {
-                    Some(key) => self.rekey(id, &key, rows),
-                    None => Some(rows),
-                };
-                if let Some(rows) = rows {
-                    let ending = ending(rows.route, Ending::Topic);
-                    self.outputs.push(output, id, ending, rows);
-                }
+            Op::Topic { output, .. } => {
+                let ending = ending(rows.route, Ending::Topic);
+                self.outputs.push(*output, id, ending, rows);
             }
         }
     }

@@ -55,6 +55,14 @@ impl Draw<'_> {
     }
 
     fn node(&mut self, route: bool) -> Node {
+        if self.focus == Focus::Routers && self.dice.f64() < 0.5 {
+            return self.router(route);
+        }
+        self.plain_node(route)
+    }
+
+    /// A node that may stand in a router.
+    fn plain_node(&mut self, route: bool) -> Node {
         let expands = self.focus == Focus::Expanders && self.flow.expanders < 3 && self.dice.f64() < 0.4;
         let what = match self.dice.usize(..10) {
             _ if expands => self.expander(),
@@ -63,6 +71,15 @@ impl Draw<'_> {
             _ => What::Filter(self.cond()),
         };
         Node { what, errors: self.own(route) }
+    }
+
+    fn router(&mut self, route: bool) -> Node {
+        let branch = |draw: &mut Self| -> Vec<Node> {
+            (0..[0, 1, 1, 2][draw.dice.usize(..4)]).map(|_| draw.plain_node(route)).collect()
+        };
+        let branches = (0..self.dice.usize(1..3)).map(|_| (self.cond(), branch(self))).collect();
+        let default = (self.dice.f64() < 0.8).then(|| branch(self));
+        Node { what: What::Router { branches, default }, errors: None }
     }
 
     /// A node's own route; inside of routes none counts.

@@ -56,6 +56,12 @@ pub(super) enum What {
     },
     Map,
     Filter(Cond),
+    /// Each record through one of these branches, and on.
+    Router {
+        branches: Vec<(Cond, Vec<Node>)>,
+        /// None: what no branch takes is an error.
+        default: Option<Vec<Node>>,
+    },
 }
 
 /// A node's own error route.
@@ -256,6 +262,22 @@ impl Node {
             }
             What::Map => format!("{{ map: \"{{'n': payload.n, 'v': payload.v + '_'}}\"{errors} }}"),
             What::Filter(cond) => format!("{{ filter: {}{errors} }}", cond.yaml()),
+            What::Router { branches, default } => {
+                let nodes = |nodes: &[Node]| {
+                    let nodes: Vec<String> = nodes.iter().map(Node::yaml).collect();
+                    format!("[ {} ]", nodes.join(", "))
+                };
+                let branches: Vec<String> = branches
+                    .iter()
+                    .map(|(cond, branch)| format!("{{ if: {}, process: {} }}", cond.yaml(), nodes(branch)))
+                    .collect();
+                let default = match default {
+                    None => String::new(),
+                    Some(branch) if branch.is_empty() => ", default: pass".to_owned(),
+                    Some(branch) => format!(", default: {}", nodes(branch)),
+                };
+                format!("{{ router: {{ when: [ {} ]{default} }}{errors} }}", branches.join(", "))
+            }
         }
     }
 }

@@ -62,6 +62,8 @@ pub enum Focus {
     TightBounds,
     /// Nodes that make rows of rows, with small bounds.
     Expanders,
+    /// Flows of nodes that part rows and bring them together again.
+    Routers,
 }
 
 /// The most that an input partition held unresolved, and was behind.

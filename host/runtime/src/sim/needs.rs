@@ -127,6 +127,22 @@ impl Walk<'_> {
                 Ok(false) => Vec::new(),
                 Err(kind) => self.fails(kind, &row, own),
             },
+            What::Router { branches, default } => {
+                let mut taken = default.as_ref();
+                for (cond, branch) in branches {
+                    match self.test(*cond) {
+                        Ok(true) => {
+                            taken = Some(branch);
+                            break;
+                        }
+                        Ok(false) => {}
+                        Err(kind) => return self.fails(kind, &row, own),
+                    }
+                }
+                let Some(branch) = taken else { return self.fails(ErrorKind::Routing, &row, own) };
+                let on: Vec<Node> = branch.iter().chain(rest).cloned().collect();
+                self.from(&on, end, row)
+            }
         }
     }
 

@@ -156,7 +156,7 @@ fn yaml(
         [20, 50, 1000, 5000][dice.usize(..4)],
     );
     let (records, bytes) = match focus {
-        Focus::Anything => {
+        Focus::Anything | Focus::Routers => {
             ([1, 2, 5, 20, 1000][dice.usize(..5)], ["1", "100", "256MiB", "256MiB"][dice.usize(..4)])
         }
         Focus::TightBounds | Focus::Expanders => {

@@ -245,6 +245,7 @@ fn kind(op: &Op) -> &'static str {
         Op::Waiting(_) => "waiting",
         Op::Map { .. } => "map",
         Op::Test { .. } => "condition",
+        Op::Key { .. } => "key",
         Op::Select { .. } => "selector",
         Op::Router { .. } | Op::Join(_) => "router",
         Op::Broadcast(_) => "broadcast",

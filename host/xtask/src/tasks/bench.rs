@@ -10,8 +10,13 @@ use xtask::programs::{cargo, run};
 use xtask::root;
 
 /// The benches: name, package, and whether it runs the host.
-const BENCHES: [(&str, &str, bool); 3] =
-    [("tracker", "loom-delivery", false), ("crossing", "loom-plugin", false), ("kafka", "loom-tests", true)];
+const BENCHES: [(&str, &str, bool); 5] = [
+    ("tracker", "loom-delivery", false),
+    ("crossing", "loom-plugin", false),
+    ("expression", "loom-flow", false),
+    ("check", "loom-tests", true),
+    ("kafka", "loom-tests", true),
+];
 
 /// Runs the named benches, or all.
 pub fn bench(arguments: &[String]) -> Result<ExitCode> {
@@ -20,7 +25,8 @@ pub fn bench(arguments: &[String]) -> Result<ExitCode> {
     let passed_on = parts.next().unwrap_or_default();
     for name in names {
         if BENCHES.iter().all(|(known, ..)| known != name) {
-            bail!("there is no bench {name:?}; there are tracker, crossing and kafka");
+            let known = BENCHES.map(|(known, ..)| known).join(", ");
+            bail!("there is no bench {name:?}; there are {known}");
         }
     }
     let chosen =

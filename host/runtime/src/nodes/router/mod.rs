@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
+use loom_delivery::{Mutation, mutated};
 use loom_types::{Batch, Moment, PartitionId};
 
 use super::{Flow, Node, NodeId, Op, Target};
@@ -173,7 +174,8 @@ impl Flow {
             return;
         }
         let (range, next, now) = (node.inside.clone(), node.next, self.shared.now);
-        let inside = inside(&self.nodes[range]);
+        let late = if mutated(Mutation::BranchIsOvertaken) { 0..0 } else { range };
+        let inside = inside(&self.nodes[late]);
         let sets = join_of(&mut self.nodes[id.0].op).let_out(&inside, now);
         for set in merge::merge(sets) {
             self.run(next, id, set);

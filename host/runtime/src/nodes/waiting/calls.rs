@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use loom_kafka::Waker;
 use loom_plugin::Cause;
-use loom_types::{Batch, Changes};
+use loom_types::{Batch, BytesColumn, Changes};
 
 use crate::nodes::plugins::TypeNames;
 
@@ -26,6 +26,10 @@ pub(crate) enum RowAnswer {
     Changed(Box<Changes>),
     /// A predicate's.
     Is(bool),
+    /// A selector's: a label, with one row.
+    Chose(BytesColumn),
+    /// A partitioner's: the new key, with one row; none where the row keeps its own.
+    Keyed(Option<BytesColumn>),
     /// An expander's: every row of the batch was made of the row.
     Made(Arc<Batch>),
 }

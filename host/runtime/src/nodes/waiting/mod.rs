@@ -253,6 +253,15 @@ impl WaitingNode {
                 let batch = Arc::new(row.batch.select(&[row.id]).with(*changes));
                 (exits::changed(row, batch, 0, &parts.exits), None)
             }
+            Ok(RowAnswer::Chose(label)) => {
+                let to = parts.exits.chosen(label.get(0));
+                (Leaving::Passed { row, to }, None)
+            }
+            Ok(RowAnswer::Keyed(None)) => (exits::is(row, true, &parts.exits), None),
+            Ok(RowAnswer::Keyed(Some(key))) => {
+                let batch = Arc::new(row.batch.select(&[row.id]).rekeyed(key));
+                (exits::changed(row, batch, 0, &parts.exits), None)
+            }
             Ok(RowAnswer::Made(batch)) => {
                 let rows = 0..batch.len() as u32;
                 growth::count_row(accounts, &row.token, row.bytes(), &batch, rows.clone());
