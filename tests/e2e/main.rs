@@ -12,6 +12,7 @@ mod drills;
 mod flows;
 mod harness;
 mod memory;
+mod nodes;
 mod passing;
 mod producers;
 mod refusals;
