@@ -24,8 +24,8 @@ Usage: cargo xtask TASK [ARGUMENTS]
   bench [ARGS]   Run the benches. ARGS: `tracker`, `crossing`, `kafka`, or none for all; what follows `--` goes to them.
   sim [ARGS]     Run the deterministic simulation over many seeds, or repeat one with its history: `sim --seed 7`.
                  ARGS go to the simulation (`--help` lists them).
-  soak [ARGS]    A million seeds of the simulation; then host, broker and cluster hurt under load, at full scale. ARGS go
-                 to the soak program (`--help` lists them).
+  soak [ARGS]    A million seeds of the simulation, a million broken flows; then host, broker and cluster hurt under load,
+                 at full scale. ARGS go to the soak program (`--help` lists them).
   orders         Write plugins-example/orders/orders.jsonl anew.
 
 Examples:

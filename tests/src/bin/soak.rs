@@ -13,7 +13,8 @@ then looks at memory.
 
 Usage: cargo xtask soak [OPTIONS]
 
-  --only PART       This part, and others that are named so: sim, kills, broker-kills, stuck, prefetch, faults, sequences
+  --only PART       This part, and others that are named so: sim, documents, kills, broker-kills, stuck, prefetch, faults,
+                    sequences
   --kills N         How often the host is killed (100)
   --broker-kills N  How often the broker is killed (10)
   --rate N          Records a second (5000; 2000 to a cluster)
@@ -32,8 +33,9 @@ Usage: cargo xtask soak [OPTIONS]
 0 leaves a part out.
 ";
 
-/// The parts, in the order in which they are held. (The simulation is another program's, and is left to `xtask`.)
-const PARTS: [&str; 7] = ["sim", "kills", "broker-kills", "stuck", "prefetch", "faults", "sequences"];
+/// The parts, in the order in which they are held. (The first two are other programs', and are left to `xtask`.)
+const PARTS: [&str; 8] =
+    ["sim", "documents", "kills", "broker-kills", "stuck", "prefetch", "faults", "sequences"];
 
 /// What is held, each part at full scale.
 struct Soak {

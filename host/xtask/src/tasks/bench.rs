@@ -50,8 +50,8 @@ pub fn bench(arguments: &[String]) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Seeds of the simulation in a soak.
-const SOAK_SEEDS: &str = "1000000";
+/// Seeds of the simulation, and flows that are made and broken, in a soak.
+const MANY: &str = "1000000";
 
 /// Runs the simulation. It is built as tests are, with every assertion, and needs neither guests nor a Kafka.
 pub fn sim(arguments: &[String]) -> Result<ExitCode> {
@@ -70,18 +70,28 @@ fn simulate(optimised: bool, arguments: &[String]) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs the simulation at length, and the soak program on the optimised host; with `--only PART` what is named alone.
+/// Runs the simulation and the flow language's generated documents at length, and the soak program on the optimised host;
+/// with `--only PART` what is named alone.
 pub fn soak(arguments: &[String]) -> Result<ExitCode> {
     let root = root();
     let only: Vec<&str> =
         arguments.windows(2).filter(|pair| pair[0] == "--only").map(|pair| &*pair[1]).collect();
-    let simulates = only.is_empty() || only.contains(&"sim");
-    let drills = only.is_empty() || only.iter().any(|part| *part != "sim");
-    let mut phases = Phases::new(usize::from(simulates) + 3 * usize::from(drills));
+    let holds = |part: &str| only.is_empty() || only.contains(&part);
+    let (simulates, documents) = (holds("sim"), holds("documents"));
+    let drills = only.is_empty() || only.iter().any(|part| !["sim", "documents"].contains(part));
+    let mut phases = Phases::new(usize::from(simulates) + usize::from(documents) + 3 * usize::from(drills));
     if simulates {
         phases.run("The simulation, a million seeds", || {
-            let seeds = ["--seeds", SOAK_SEEDS].map(str::to_owned);
+            let seeds = ["--seeds", MANY].map(str::to_owned);
             simulate(true, &seeds)
+        })?;
+    }
+    if documents {
+        phases.run("A million broken flows", || {
+            let mut command = cargo(&root);
+            command.args(["test", "--release", "--locked", "--package", "loom-flow", "--test", "flow"]);
+            command.args(["generated", "--target-dir"]).arg(root.join("target"));
+            run(command.env("LOOM_DOCUMENTS", MANY))
         })?;
     }
     if !drills {
