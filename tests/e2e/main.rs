@@ -16,6 +16,7 @@ mod nodes;
 mod passing;
 mod producers;
 mod refusals;
+mod routers;
 mod security;
 mod services;
 mod starts;

@@ -97,7 +97,7 @@ static EXPAND: Mapping = Mapping::new(
     "expand",
     "A plugin makes zero or more records of each.",
     &[
-        Key::new("expand", NAME, "The plugin.").required().example("split").later(),
+        Key::new("expand", NAME, "The plugin.").required().example("split"),
         TIMEOUT,
         RETRIES,
         CONCURRENCY,
@@ -192,7 +192,7 @@ static EXPLODE: Mapping = Mapping::new(
     "explode",
     "A plugin makes records of several types; a `router` by `msg.type` follows.",
     &[
-        Key::new("explode", NAME, "The plugin, a typed expander.").required().example("parts").later(),
+        Key::new("explode", NAME, "The plugin, a typed expander.").required().example("parts"),
         TIMEOUT,
         RETRIES,
         CONCURRENCY,
@@ -311,8 +311,7 @@ static EXPAND_ROUTES: Mapping = Mapping::new(
     &[
         Key::new("expand_routes", Value::Mapping(&TYPE_ROUTES), "The plugin and the processes.")
             .required()
-            .example("{ plugin: parts, routes: { line: [ { into_topic: lines } ] } }")
-            .later(),
+            .example("{ plugin: parts, routes: { line: [ { into_topic: lines } ] } }"),
         TIMEOUT,
         RETRIES,
         CONCURRENCY,

@@ -235,8 +235,10 @@ process: [ {{ expand: x{options} }}, {{ expand: x{options} }}, {{ into_topic: ou
         running.until_committed_at(&place("in", 0), 15);
         running.until_committed_at(&place("in", 1), 15);
         assert_eq!(ended(&running.stop()), [("no_output", 30), ("topic", 90)], "{component}{options}");
-        let names: Vec<String> = payloads(&broker, "out").into_iter().take(3).collect();
-        assert_eq!(names, ["p", "x", "x"].map(str::to_owned), "{component}{options}");
+        // Rows of two partitions in one topic have no order among them.
+        let made = payloads(&broker, "out");
+        let of = |name: &str| made.iter().filter(|made| *made == name).count();
+        assert_eq!((of("p"), of("x")), (30, 60), "{component}{options}");
     }
 }
 

@@ -267,8 +267,10 @@ fn an_input_topic_that_stays_away_stops_the_flow_with_what_was_read_committed_an
     numbered(&broker, 0..3);
     let outcome = running.ended();
     assert_eq!(outcome.status(), 4);
-    let [failure] = &outcome.failures[..] else { panic!("{:?}", outcome.failures) };
-    assert!(failure.message.contains("in-away: the input topic was deleted"), "{failure:?}");
+    let failures = &outcome.failures;
+    assert!(failures.iter().any(|failure| failure.message.contains("in-away: the input topic was deleted")));
+    // The group has lost the topic's offset, and the host may have tried to set it right.
+    assert!(failures.iter().all(|failure| failure.message.contains("in-away")), "{failures:?}");
     assert_eq!(committed(&broker), Some(3), "its neighbours are not held up");
 
     broker.create_topic("in-away", 1);

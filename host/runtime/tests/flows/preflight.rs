@@ -30,8 +30,9 @@ fn everything_that_brokers_have_against_a_flow_is_told_at_once() {
     assert_eq!(
         asked(&with_guest),
         [
-            (Some("TOPIC_MISSING"), output("out")),
+            // As the plan has them: error routes come first.
             (Some("TOPIC_MISSING"), output("failed")),
+            (Some("TOPIC_MISSING"), output("out")),
             (Some("GROUP_IN_USE"), Some(Need::Group)),
         ]
     );
