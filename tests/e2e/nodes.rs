@@ -77,3 +77,45 @@ process:
     }
     Ok(())
 }
+
+/// Each record makes a row that stands for its whole batch: what is written of one is the batch's partition and first offset,
+/// and the row's place.
+#[test]
+fn batches_are_gathered_by_partition_and_committed_when_all_that_was_made_of_them_is_written() -> Result<()> {
+    let Some(broker) = shared() else { return Ok(()) };
+    let space = broker.space();
+    let (input, output, group) = (space.topic("in", 2)?, space.topic("out", 1)?, space.group("g"));
+    broker.write(&input, (0..24).map(|n| Record::new(format!("all:{n}")).partition(n % 2)))?;
+    let roles = component("probe-roles")?;
+    let text = format!(
+        "plugins: {{ b: {{ component: {0} }}, x: {{ component: {0} }} }}
+process:
+  - collect_batch: {{ max_records: 5, timeout_ms: 2000 }}
+  - {{ batch_step: b, concurrency: 2 }}
+  - batch_expand: x
+  - map: '[msg.partition, msg.offset, int(msg.row)]'
+  - into_topic: {output}
+",
+        roles.display()
+    );
+    let folder = folder(&space, &group, &input, &text)?;
+    let host = Host::start(folder.path(), ["run", "flow.yaml"])?;
+    let rows = broker.reader(&output)?.take(24)?;
+    broker.await_committed(&group, &input, &[(0, 12), (1, 12)])?;
+    let ended = host.stop()?;
+    ended.expect_status(0)?;
+    let stopped = ended.stopped()?;
+    stopped.balances()?;
+    assert_eq!(stopped.ended("topic"), 24);
+    let mut seen: Vec<String> = rows.iter().map(|row| row.text().to_owned()).collect();
+    seen.sort();
+    let of = |partition| [(0, 5), (5, 5), (10, 2)].map(|(first, rows)| (partition, first, rows));
+    let mut expected: Vec<String> = of(0)
+        .into_iter()
+        .chain(of(1))
+        .flat_map(|(partition, first, rows)| (0..rows).map(move |row| format!("[{partition},{first},{row}]")))
+        .collect();
+    expected.sort();
+    ensure!(seen == expected, "{seen:?}");
+    Ok(())
+}

@@ -26,7 +26,7 @@ fn a_router_and_a_partitioner_keep_order_and_the_keys_that_are_there() -> Result
         let record = |n: usize| {
             let label = ["label:a", "none", "label:b"][n % 3];
             let record = Record::new(format!("{{\"do\":\"{label}\",\"n\":{n}}}")).partition(partition);
-            if n % 2 == 0 { record.key(format!("own{partition}")) } else { record }
+            if n.is_multiple_of(2) { record.key(format!("own{partition}")) } else { record }
         };
         broker.write(&input, (0..600).map(record))?;
     }
@@ -60,7 +60,7 @@ process:
             row.text().split_once("\"n\":").and_then(|(_, rest)| rest.strip_suffix('}')?.parse().ok());
         let number: usize = number.expect("a number");
         let key = row.key_text().expect("a key");
-        if number % 2 == 0 {
+        if number.is_multiple_of(2) {
             let source = usize::from(key == "own1");
             assert_eq!(key, format!("own{source}"));
             seen[source].push(number);

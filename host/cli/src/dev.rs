@@ -11,7 +11,7 @@ mod watch;
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -52,28 +52,28 @@ fn try_dev(args: &DevArgs) -> Result<Status, Refusal> {
     let signals = Signals::listen(Status::Signal).map_err(start::no_signals)?;
     let plugins = start::plugin_host(&args.process)?;
     if !args.watch {
-        return run(args, &signals, &plugins, &Stop::new(), &mut Vec::new());
+        return run(args, &signals, &plugins, &Stop::new(), &mut Watched::default());
     }
     if args.input == Path::new("-") {
         let message = "--watch reads its input again: it needs a file, not standard input";
         return Err(Refusal::Other(Status::Usage, message.to_owned()));
     }
     watch::again_and_again(&signals, |stop, watched| {
-        run(args, &signals, &plugins, stop, &mut watched.files).unwrap_or_else(Refusal::tell)
+        run(args, &signals, &plugins, stop, watched).unwrap_or_else(Refusal::tell)
     })
 }
 
-/// One run. `files` becomes what it depends on, as far as that was found out.
+/// One run. `watched` gets to know what it depends on, as far as that was found out.
 fn run(
     args: &DevArgs,
     signals: &Signals,
     plugins: &PluginHost,
     stop: &Stop,
-    files: &mut Vec<PathBuf>,
+    watched: &mut Watched,
 ) -> Result<Status, Refusal> {
-    Watched::note(files, [&args.flow, &args.input].into_iter().chain(&args.settings.overlays));
+    watched.note([&args.flow, &args.input].into_iter().chain(&args.settings.overlays));
     let mut plan = start::plan(&args.flow, &args.settings, Mode::Dev)?;
-    Watched::note(files, plan.plugins.iter().map(|plugin| &plugin.component));
+    watched.note(plan.plugins.iter().map(|plugin| &plugin.component));
     // No group has been here before, and all of the input is meant.
     plan.consumer.auto_offset_reset = OffsetReset::Earliest;
     if args.dry_run && !args.allow_effects {

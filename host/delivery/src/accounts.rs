@@ -203,6 +203,41 @@ impl Accounts {
         }
     }
 
+    /// Whether a token stands for more than one record, or for rows that may.
+    #[must_use]
+    pub fn stands_for_several(&self, token: &Token) -> bool {
+        let (mut scope, mut sequence) = (token.scope(), token.sequence());
+        while scope == Scope::Group {
+            match self.groups.only_parent(sequence) {
+                Some(parent) => (_, scope, sequence, _) = parent,
+                None => return true,
+            }
+        }
+        false
+    }
+
+    /// The number of the group that a token is a share of; rows with one number stand for the same records.
+    #[must_use]
+    pub fn group_number(&self, token: &Token) -> Option<u64> {
+        (token.scope() == Scope::Group).then(|| token.sequence())
+    }
+
+    /// Every record that a token stands for; one may come more than once. Under at most once it stands for none.
+    pub fn each_record(&self, token: &Token, mut each: impl FnMut(PartitionId, RecordOffset)) {
+        let mut shares = vec![(token.partition(), token.scope(), token.sequence(), token.weight())];
+        while let Some((partition, scope, sequence, _)) = shares.pop() {
+            match scope {
+                Scope::Record => {
+                    if let Some(offset) = self.trackers[partition.index()].offset(sequence) {
+                        each(partition, offset);
+                    }
+                }
+                Scope::Group => shares.extend(self.groups.parents(sequence)),
+                Scope::Untracked => {}
+            }
+        }
+    }
+
     /// All partitions' counts, added up.
     #[must_use]
     pub fn ledger(&self) -> Ledger {

@@ -52,6 +52,20 @@ impl Groups {
 
     /// A group's first parent.
     pub(crate) fn first_parent(&self, sequence: u64) -> Option<Share> {
-        self.slots.get(sequence as usize)?.as_ref()?.parents.first().copied()
+        self.parents(sequence).first().copied()
+    }
+
+    /// A group's parent, where it has but one.
+    pub(crate) fn only_parent(&self, sequence: u64) -> Option<Share> {
+        match self.parents(sequence) {
+            [parent] => Some(*parent),
+            _ => None,
+        }
+    }
+
+    /// A group's parents; none where there is no such group.
+    pub(crate) fn parents(&self, sequence: u64) -> &[Share] {
+        let group = self.slots.get(sequence as usize).and_then(Option::as_ref);
+        group.map_or(&[], |group| &group.parents)
     }
 }

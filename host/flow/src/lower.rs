@@ -8,9 +8,10 @@ use std::sync::Arc;
 use loom_types::ErrorKind;
 
 use crate::ask::Role;
+use crate::expr::Expr;
 use crate::plan::{
-    By, CallPlan, ConsumerPlan, NodeKind, NodePlan, OnTrap, OutputId, OutputPlan, Partitioner, Plan,
-    PluginId, PluginPlan, ProcessPlan, RouteId, RoutePlan, Switch, Unrouted,
+    By, CallPlan, CollectPlan, ConsumerPlan, NodeKind, NodePlan, OnTrap, OutputId, OutputPlan, Partitioner,
+    Plan, PluginId, PluginPlan, ProcessPlan, RouteId, RoutePlan, Switch, Unrouted,
 };
 use crate::spec::{
     Branches, CallOptions, Choice, ConsumerSpec, ErrorsSpec, ExprSpec, FlowSpec, IntoTopic, KafkaSpec, Kind,
@@ -47,6 +48,15 @@ pub(crate) fn lower(flow: &FlowSpec, env: BTreeMap<String, String>) -> Option<Pl
         unrouted: flow.errors.as_ref().map_or(Unrouted::Drop, |errors| errors.unrouted),
         env: Arc::new(env),
     })
+}
+
+/// The outer option is whether it could be lowered, the inner whether it is there.
+fn key_of(key: Option<&Choice>) -> Option<Option<Arc<Expr>>> {
+    match key {
+        None => Some(None),
+        Some(Choice::Expr(ExprSpec { expr: Some(expr) })) => Some(Some(expr.clone())),
+        Some(_) => None,
+    }
 }
 
 fn consumer(spec: &ConsumerSpec) -> Option<ConsumerPlan> {
@@ -114,6 +124,8 @@ impl Lower<'_> {
                 let kind = match role {
                     Role::Step => NodeKind::Step,
                     Role::Expand => NodeKind::Expand,
+                    Role::BatchStep => NodeKind::BatchStep,
+                    Role::BatchExpand => NodeKind::BatchExpand,
                     Role::TypedExpander => NodeKind::Explode,
                     _ => return None,
                 };
@@ -121,6 +133,15 @@ impl Lower<'_> {
             }
             Kind::Map(expr) => NodeKind::Map(expr.expr.clone()?),
             Kind::Filter(choice) => NodeKind::Filter(self.by(choice)?),
+            Kind::CollectBatch { max_records, max_bytes, timeout, key } => {
+                NodeKind::CollectBatch(CollectPlan {
+                    max_records: *max_records,
+                    max_bytes: *max_bytes,
+                    timeout: *timeout,
+                    key: key_of(key.as_ref())?,
+                })
+            }
+            Kind::ForEach => NodeKind::ForEach,
             Kind::Router(switch) => NodeKind::Router(self.switch(switch, inside)?),
             Kind::Fork(switch) => NodeKind::Fork(self.switch(switch, inside)?),
             Kind::Broadcast(branches) => NodeKind::Broadcast(
@@ -144,7 +165,7 @@ impl Lower<'_> {
                 NodeKind::IntoSink { plugin, timeout: *timeout, retries: *retries, flush: *flush }
             }
             Kind::Drain => NodeKind::Drain,
-            Kind::CollectBatch { .. } | Kind::ForEach | Kind::Unknown => return None,
+            Kind::Unknown => return None,
         };
         Some(NodePlan { path: spec.place.path.clone(), kind, errors })
     }

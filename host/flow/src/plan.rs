@@ -345,8 +345,16 @@ pub enum NodeKind {
     Explode(CallPlan),
     /// The expression's value becomes the JSON payload.
     Map(Arc<Expr>),
+    /// A plugin changes the records of a batch, one output for each.
+    BatchStep(CallPlan),
+    /// A plugin makes records of a batch, each of which stands for some of it.
+    BatchExpand(CallPlan),
     /// Records that say no are complete.
     Filter(By),
+    /// Records are gathered into batches.
+    CollectBatch(CollectPlan),
+    /// A batch is single records again.
+    ForEach,
     /// In place: each record goes through one branch, and all go on behind the node, in the order of their source. A branch
     /// or default without nodes lets its records through as they are.
     Router(Switch),
@@ -406,7 +414,11 @@ impl NodeKind {
             | NodeKind::Expand(_)
             | NodeKind::Explode(_)
             | NodeKind::Map(_)
+            | NodeKind::BatchStep(_)
+            | NodeKind::BatchExpand(_)
             | NodeKind::Filter(_)
+            | NodeKind::CollectBatch(_)
+            | NodeKind::ForEach
             | NodeKind::IntoTopic { .. }
             | NodeKind::IntoSink { .. }
             | NodeKind::Drain => Vec::new(),
@@ -421,7 +433,11 @@ impl NodeKind {
             | NodeKind::Expand(_)
             | NodeKind::Explode(_)
             | NodeKind::Map(_)
+            | NodeKind::BatchStep(_)
+            | NodeKind::BatchExpand(_)
             | NodeKind::Filter(_)
+            | NodeKind::CollectBatch(_)
+            | NodeKind::ForEach
             | NodeKind::Router(_) => false,
             NodeKind::Fork(_)
             | NodeKind::Broadcast(_)
@@ -449,6 +465,19 @@ pub struct CallPlan {
     pub concurrency: Option<usize>,
     /// Whether records of a partition leave in their order.
     pub ordered: bool,
+}
+
+/// When a batch leaves: at the first of these bounds. It has one at least.
+#[derive(Clone, Debug)]
+pub struct CollectPlan {
+    /// Records.
+    pub max_records: Option<usize>,
+    /// Bytes of payloads, keys and headers; a larger record is a batch alone.
+    pub max_bytes: Option<u64>,
+    /// After its first record.
+    pub timeout: Option<Duration>,
+    /// Records with the same key are gathered together; without it, those of one source partition.
+    pub key: Option<Arc<Expr>>,
 }
 
 /// What a trap in a batch leads to.

@@ -75,13 +75,17 @@ impl Definitions {
         let mut object = Map::new();
         object.insert("description".to_owned(), json!(mapping.doc));
         // Nothing at all is an empty mapping, where that is enough.
-        let empty = required.is_empty() && mapping.forms.is_empty();
+        let empty = required.is_empty() && mapping.forms.is_empty() && mapping.some.is_empty();
         object.insert("type".to_owned(), if empty { json!(["object", "null"]) } else { json!("object") });
         object.insert("properties".to_owned(), Json::Object(properties));
         object.insert("required".to_owned(), json!(required));
         object.insert("additionalProperties".to_owned(), json!(false));
         if !mapping.forms.is_empty() {
             object.insert("oneOf".to_owned(), forms(mapping.forms));
+        }
+        if !mapping.some.is_empty() {
+            let some: Vec<Json> = mapping.some.iter().map(|key| json!({ "required": [key] })).collect();
+            object.insert("anyOf".to_owned(), json!(some));
         }
         if let Some(Together { key, with, without, keys }) = &mapping.together {
             let none: Map<String, Json> = keys.iter().map(|key| ((*key).to_owned(), json!(false))).collect();

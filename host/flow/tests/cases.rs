@@ -340,10 +340,7 @@ fn zero_and_negative_numbers_are_one_issue_for_each_field() {
         }
         for field in ["max_records", "timeout_ms", "max_bytes"] {
             let compiled = check(&around(&format!("[ {{ collect_batch: {{ {field}: {value} }} }}, drain ]")));
-            let expected = [
-                "NOT_AVAILABLE process[0].collect_batch".to_owned(),
-                format!("VALUE_INVALID process[0].collect_batch.{field}"),
-            ];
+            let expected = [format!("VALUE_INVALID process[0].collect_batch.{field}")];
             assert_eq!(errors(&compiled), expected, "{field}: {value}");
         }
     }
@@ -365,13 +362,16 @@ fn what_cannot_run_yet_is_refused_at_its_place_and_looked_into() {
         ("[ { expand: nobody }, drain ]", &["PLUGIN_UNKNOWN process[0].expand"][..]),
         (
             "[ { batch_step: s }, drain ]",
+            &["PLUGIN_ROLE_MISSING process[0].batch_step", "SHAPE_MISMATCH process[0]"],
+        ),
+        ("[ for_each, drain ]", &["SHAPE_MISMATCH process[0]"]),
+        (
+            "[ { collect_batch: { max_records: 9, key: { plugin: nobody } } }, drain ]",
             &[
-                "NOT_AVAILABLE process[0].batch_step",
-                "PLUGIN_ROLE_MISSING process[0].batch_step",
-                "SHAPE_MISMATCH process[0]",
+                "NOT_AVAILABLE process[0].collect_batch.key",
+                "PLUGIN_UNKNOWN process[0].collect_batch.key.plugin",
             ],
         ),
-        ("[ for_each, drain ]", &["NOT_AVAILABLE process[0]", "SHAPE_MISMATCH process[0]"]),
         ("[ { router: { branches: { a: [] } } }, drain ]", &["FORK_SELECTOR_MISSING process[0].router"]),
         (
             "[ { expand_routes: { plugin: nobody, routes: { a: [ drain ] } } }, drain ]",
@@ -535,4 +535,32 @@ fn files_for_tls_lie_beside_the_flow() {
     let of = |key: &str| plan.consumer.extra[key].0.clone();
     assert_eq!(std::path::Path::new(&of("ssl.ca.location")), std::path::Path::new("flows/tls/ca.pem"));
     assert_eq!(of("ssl.key.location"), "/etc/key.pem");
+}
+
+#[test]
+fn a_batch_has_a_bound_and_which_one_is_the_flows_to_say() {
+    for bounds in ["{}", "{ key: payload.k }"] {
+        let compiled = check(&around(&format!("[ {{ collect_batch: {bounds} }}, drain ]")));
+        assert_eq!(errors(&compiled), ["VALUE_INVALID process[0].collect_batch"], "{bounds}");
+    }
+    for bounds in ["max_records: 1", "max_bytes: 1KiB", "timeout_ms: 1", "max_records: 1, key: msg.key"] {
+        let compiled = check(&around_with(
+            &format!("[ {{ collect_batch: {{ {bounds} }} }}, drain ]"),
+            "errors: { default: [ drain ] }",
+        ));
+        assert!(compiled.issues.is_empty(), "{bounds}: {compiled:?}");
+    }
+}
+
+#[test]
+fn records_that_a_batch_expander_makes_go_on_as_records() {
+    for process in [
+        "[ { collect_batch: { max_records: 9 } }, { batch_expand: bx }, { step: s }, { into_topic: out } ]",
+        "[ { collect_batch: { max_records: 9, timeout_ms: 5 } }, { batch_step: b }, for_each, { step: s }, { into_topic: out } ]",
+        "[ { collect_batch: { max_records: 9 } }, { batch_expand: bx }, { collect_batch: { max_records: 9 } }, { batch_step: b }, { batch_step: b }, for_each, { into_topic: out } ]",
+    ] {
+        let compiled = check(&around_with(process, "errors: { default: [ { into_topic: e } ] }"));
+        assert!(compiled.issues.is_empty(), "{process}: {compiled:?}");
+        assert!(compiled.plan.is_some());
+    }
 }

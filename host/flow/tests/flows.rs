@@ -203,8 +203,8 @@ fn graphs_are_mermaid() {
         let quiet = !inner.is_empty() && !inner.contains(['<', '>', '&', '`', '\\', '|', '%', '\n']);
         quiet.then_some(after)
     }
-    const SHAPES: [(&str, &str); 6] =
-        [("[(", ")]"), ("[[", "]]"), ("([", "])"), ("((", "))"), ("[", "]"), ("{", "}")];
+    const SHAPES: [(&str, &str); 7] =
+        [("[/", "\\]"), ("[(", ")]"), ("[[", "]]"), ("([", "])"), ("((", "))"), ("[", "]"), ("{", "}")];
     for name in names("yaml") {
         let drawn = form(&compile(&name), "mmd");
         let mut lines = drawn.lines();

@@ -124,7 +124,7 @@ pub struct BatchExpandAnswers {
 /// Which inputs each row of a batch expander stands for, as sets of positions that rows can share. A row that names none
 /// stands for its whole batch, and all of those share one set: so what is kept grows with inputs and rows, not with their
 /// product.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Origins {
     /// The sets, end to end.
     positions: Vec<u32>,
@@ -135,19 +135,21 @@ pub struct Origins {
 }
 
 impl Origins {
-    pub(crate) fn new() -> Self {
-        Origins { positions: Vec::new(), ends: Vec::new(), set_of: Vec::new() }
+    /// No set, and no row.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
     }
 
-    /// Adds a set; positions ascend. Gives its number.
-    pub(crate) fn add_set(&mut self, positions: impl IntoIterator<Item = u32>) -> u32 {
+    /// Adds a set; positions ascend, and there is one at least. Gives its number.
+    pub fn add_set(&mut self, positions: impl IntoIterator<Item = u32>) -> u32 {
         self.positions.extend(positions);
         self.ends.push(self.positions.len());
         self.ends.len() as u32 - 1
     }
 
     /// The next row stands for this set.
-    pub(crate) fn add_row(&mut self, set: u32) {
+    pub fn add_row(&mut self, set: u32) {
         self.set_of.push(set);
     }
 

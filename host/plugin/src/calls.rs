@@ -261,7 +261,7 @@ pub(crate) fn batch_rows(batch: &Batch, rows: &[u32], bytes: usize) -> usize {
         .iter()
         .take(BATCH_ROWS)
         .take_while(|row| {
-            total += row_bytes(batch, **row);
+            total += batch.whole_row_bytes(**row);
             total <= bytes
         })
         .count();
@@ -275,14 +275,6 @@ fn all_bytes(batch: &Batch) -> usize {
         .map_or(0, |column| column.data().names().values().len() + column.data().values().values().len());
     let key = batch.key_column().map_or(0, |column| column.data().values().len());
     batch.payload_column().data().values().len() + key + headers
-}
-
-fn row_bytes(batch: &Batch, row: u32) -> usize {
-    let headers = match batch.header_column() {
-        Some(_) => batch.headers(row).map(|(name, value)| name.len() + value.map_or(0, <[u8]>::len)).sum(),
-        None => 0,
-    };
-    batch.row_bytes(row) + headers
 }
 
 /// The failures of a column answer, in order; each names a row of its batch, and no row twice.

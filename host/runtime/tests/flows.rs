@@ -1,5 +1,9 @@
 //! Whole flows on the memory broker: compiled from YAML, assembled, and run on worker threads with real components.
 
+#[path = "flows/batches.rs"]
+mod batches;
+#[path = "flows/batches_property.rs"]
+mod batches_property;
 #[path = "flows/bounds.rs"]
 mod bounds;
 #[path = "flows/choosing.rs"]

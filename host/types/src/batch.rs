@@ -133,6 +133,16 @@ impl Batch {
         self.payload(row).map_or(0, <[u8]>::len) + self.key(row).map_or(0, <[u8]>::len)
     }
 
+    /// The bytes of a row's payload, key and headers: what it takes to hand it on.
+    #[must_use]
+    pub fn whole_row_bytes(&self, row: u32) -> usize {
+        let headers = match &self.headers {
+            Some(_) => self.headers(row).map(|(name, value)| name.len() + value.map_or(0, <[u8]>::len)).sum(),
+            None => 0,
+        };
+        self.row_bytes(row) + headers
+    }
+
     /// The payload column.
     #[must_use]
     pub fn payload_column(&self) -> &Column<BytesColumn> {
@@ -326,6 +336,26 @@ impl BatchBuilder {
         self.source.push(record.topic, record.partition, record.offset, record.timestamp_ms);
     }
 
+    /// Appends a row of a batch that was built for the same topics, so that the batch need not be kept for it. Keys before
+    /// [`Batch::rekeyed`] do not come along. Panics when there is no such row.
+    pub fn push_row(&mut self, batch: &Batch, row: u32) {
+        for (name, value) in batch.headers(row) {
+            self.header(name, value);
+        }
+        let source = batch.source_column();
+        let (data, at) = (source.data(), source.at(row));
+        let record = data.get(at);
+        self.push(RecordRef {
+            topic: data.topic_index(at),
+            partition: record.partition,
+            offset: record.offset,
+            timestamp_ms: record.timestamp_ms,
+            key: batch.key(row),
+            payload: batch.payload(row),
+            row: batch.name(row),
+        });
+    }
+
     /// The offset of a row that was appended. Panics when there is no such row.
     #[must_use]
     pub fn offset(&self, row: usize) -> RecordOffset {
@@ -442,6 +472,31 @@ mod tests {
         let gathered = (0..4).map(|row| of(&gathered, row)).collect::<Vec<_>>();
         let (store, language) = (Some("store".to_owned()), Some("language".to_owned()));
         assert_eq!(gathered, [store.clone(), None, language, store]);
+    }
+
+    #[test]
+    fn rows_of_several_batches_are_gathered_whole() {
+        let batch = letters("abcd");
+        let mut names = BytesBuilder::new();
+        [&b"0"[..], b"1"].into_iter().for_each(|name| names.push(Some(name)));
+        let named = batch.select(&[2, 2]).named(names.finish());
+        let mut builder = BatchBuilder::new(batch.source_column().data().topics().clone());
+        builder.push_row(&batch, 3);
+        builder.push_row(&named, 1);
+        assert_eq!(builder.bytes(), batch.whole_row_bytes(3) + named.whole_row_bytes(1));
+        let gathered = builder.finish();
+        let of = |row| {
+            let headers: Vec<_> = gathered.headers(row).map(|(_, value)| value.unwrap().to_vec()).collect();
+            (gathered.payload(row), gathered.key(row), headers, gathered.source(row).offset.0)
+        };
+        assert_eq!(of(0), (Some(&b"d"[..]), Some(&b"d"[..]), vec![b"d".to_vec()], 3));
+        assert_eq!(of(1), (Some(&b"c"[..]), None, vec![b"c".to_vec()], 2));
+        let source = gathered.source(1);
+        assert_eq!(
+            (&**source.topic, source.partition, source.timestamp_ms, source.row),
+            ("in", 3, Some(7), "1")
+        );
+        assert_eq!(gathered.name(0), "");
     }
 
     #[test]

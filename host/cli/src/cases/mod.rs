@@ -14,7 +14,6 @@ mod records;
 mod stage;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use loom_flow::cases::{self, Case, CaseFile, ReadCases};
@@ -115,14 +114,19 @@ fn is_wanted(args: &TestArgs, case: &Case) -> bool {
     args.filter.as_ref().is_none_or(|filter| case.name.value.contains(filter))
 }
 
-fn of_case(args: &TestArgs, case: &Case, plan: &Arc<Plan>, plugins: &PluginHost) -> Outcome {
+fn of_case(args: &TestArgs, case: &Case, plan: &Plan, plugins: &PluginHost) -> Outcome {
     let begun = Instant::now();
     let workers = args.workers_per_process.map(usize::from).or(case.workers).unwrap_or(1);
     logs::keep_back();
     let played = stage::play(case, plan, plugins, workers);
     let logged = logs::kept_back();
-    let found = compare::compare(case, &played);
-    let failure = (!found.is_empty()).then_some(Failure::Differs(found));
+    let failure = match played {
+        Ok(played) => {
+            let found = compare::compare(case, &played);
+            (!found.is_empty()).then_some(Failure::Differs(found))
+        }
+        Err(error) => Some(Failure::Unplayed(format!("there is no folder for the case's plugins: {error}"))),
+    };
     if failure.is_some() && !logged.is_empty() {
         terminal::print_error(&format!("what the flow logged in `{}`:\n{logged}", case.name.value));
     }
@@ -130,12 +134,7 @@ fn of_case(args: &TestArgs, case: &Case, plan: &Arc<Plan>, plugins: &PluginHost)
 }
 
 /// The flow that a test file is about; an error is what to tell instead.
-fn plan(
-    path: &Path,
-    file: &CaseFile,
-    read: &ReadCases,
-    settings: &SettingsArgs,
-) -> Result<Arc<Plan>, String> {
+fn plan(path: &Path, file: &CaseFile, read: &ReadCases, settings: &SettingsArgs) -> Result<Plan, String> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let flow = match &file.flow {
         Some(named) => dir.join(&named.value),
@@ -162,7 +161,7 @@ fn plan(
     plan.consumer.auto_offset_reset = OffsetReset::Earliest;
     let issues = fits::issues(read, file, &plan);
     if issues.is_empty() {
-        Ok(Arc::new(plan))
+        Ok(plan)
     } else {
         Err(read.render(&issues, report::style(terminal::stdout_takes_colour())))
     }

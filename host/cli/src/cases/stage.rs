@@ -1,7 +1,10 @@
 //! One case, played: a broker of its own with the case's records, and the flow on it with the production runtime, one life
 //! after the other, until one ends by itself.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,6 +15,7 @@ use loom_kafka::memory::{MemoryBroker, Record, partition_of_key, system_clock};
 use loom_plugin::PluginHost;
 use loom_runtime::{End, Options, Probe, Stop, Summary, assemble, consumer_settings};
 use loom_types::TopicPartition;
+use tempfile::TempDir;
 
 use super::broker::{StagedBroker, observer};
 use super::life::{Life, Scene, Seen};
@@ -65,8 +69,26 @@ pub fn first_topic(plan: &Plan) -> String {
     plan.consumer.topics.first().map(ToString::to_string).unwrap_or_default()
 }
 
-/// Plays a case; what it says of the flow is right (see `fits`).
-pub fn play(case: &Case, plan: &Arc<Plan>, plugins: &PluginHost, workers: usize) -> Played {
+/// Plays a case; what it says of the flow is right (see `fits`). Folders that plugins may write to are empty ones of the case
+/// alone, so that a case finds nothing of another and leaves nothing behind.
+///
+/// # Errors
+/// Where the system has no room for folders.
+pub fn play(case: &Case, plan: &Plan, plugins: &PluginHost, workers: usize) -> io::Result<Played> {
+    let mut plan = plan.clone();
+    let writable =
+        plan.plugins.iter_mut().flat_map(|plugin| &mut plugin.allow.dirs).filter(|dir| dir.writable);
+    // Removed at the end of the case.
+    let mut folders: BTreeMap<PathBuf, TempDir> = BTreeMap::new();
+    for dir in writable {
+        // Plugins that share a folder share it here too.
+        let own = match folders.entry(dir.host.clone()) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(TempDir::new()?),
+        };
+        dir.host = own.path().to_owned();
+    }
+    let plan = &Arc::new(plan);
     let broker = broker(case, plan);
     let topic_of = |output: &str| {
         let found = plan.outputs.iter().find(|other| other.name == output);
@@ -93,7 +115,7 @@ pub fn play(case: &Case, plan: &Arc<Plan>, plugins: &PluginHost, workers: usize)
             }
         }
     }
-    Played { seen: scene.seen().once(), summary, failures, committed, unstruck: scene.unstruck() }
+    Ok(Played { seen: scene.seen().once(), summary, failures, committed, unstruck: scene.unstruck() })
 }
 
 fn live(

@@ -26,26 +26,29 @@ type Seen = Vec<Option<(SystemTime, u64)>>;
 /// Files that a run depends on.
 #[derive(Debug, Default)]
 pub struct Watched {
-    pub files: Vec<PathBuf>,
+    files: Vec<PathBuf>,
+    /// As they were before the run read them.
+    before: Seen,
 }
 
 impl Watched {
-    /// Adds files that are not known yet.
-    pub fn note<'p>(files: &mut Vec<PathBuf>, more: impl IntoIterator<Item = &'p PathBuf>) {
+    /// Adds files that are not known yet, as they are now: before they are read.
+    pub fn note<'p>(&mut self, more: impl IntoIterator<Item = &'p PathBuf>) {
         for file in more {
-            if !files.contains(file) {
-                files.push(file.clone());
+            if !self.files.contains(file) {
+                self.before.extend(look(std::slice::from_ref(file)));
+                self.files.push(file.clone());
             }
         }
     }
+}
 
-    fn look(files: &[PathBuf]) -> Seen {
-        let look = |file: &PathBuf| {
-            let metadata = fs::metadata(file).ok()?;
-            Some((metadata.modified().ok()?, metadata.len()))
-        };
-        files.iter().map(look).collect()
-    }
+fn look(files: &[PathBuf]) -> Seen {
+    let look = |file: &PathBuf| {
+        let metadata = fs::metadata(file).ok()?;
+        Some((metadata.modified().ok()?, metadata.len()))
+    };
+    files.iter().map(look).collect()
 }
 
 /// Runs, and runs again after each change, until a signal comes; its status then, or that of what no change can mend.
@@ -58,16 +61,15 @@ pub fn again_and_again(
         let stop = Stop::new();
         let request = stop.clone();
         signals.running(move || request.request());
-        // What the run finds out it depends on is seen as it was before the run.
-        let before = Watched::look(&watched.files);
-        let known = watched.files.clone();
+        watched.before = look(&watched.files);
+        let (known, before) = (watched.files.clone(), watched.before.clone());
         let over = AtomicBool::new(false);
         let status = thread::scope(|scope| {
             let watching = thread::Builder::new().name("watch".to_owned()).spawn_scoped(scope, || {
                 let mut last = before.clone();
                 while !over.load(Ordering::Acquire) {
                     thread::park_timeout(EVERY);
-                    let now = Watched::look(&known);
+                    let now = look(&known);
                     if now != before && now == last {
                         stop.request();
                         return;
@@ -87,10 +89,7 @@ pub fn again_and_again(
             return Ok(status);
         }
         tracing::info!(files = watched.files.len(), "waiting for a change");
-        // Files that only this run found out about count from now on.
-        let mut before = before;
-        before.extend(Watched::look(&watched.files[before.len()..]));
-        if !changed(&watched.files, &before, signals) {
+        if !changed(&watched, signals) {
             return Ok(signals.heard().map_or(Status::Done, Status::Signal));
         }
         tracing::info!("a file has changed: running again");
@@ -98,12 +97,12 @@ pub fn again_and_again(
 }
 
 /// Waits for a change that has settled; false when a signal comes first.
-fn changed(files: &[PathBuf], before: &Seen, signals: &Signals) -> bool {
+fn changed(Watched { files, before }: &Watched, signals: &Signals) -> bool {
     let waiting = thread::current();
     signals.running(move || waiting.unpark());
     let mut last = before.clone();
     while signals.heard().is_none() {
-        let now = Watched::look(files);
+        let now = look(files);
         if now != *before && now == last {
             return true;
         }
@@ -116,23 +115,23 @@ fn changed(files: &[PathBuf], before: &Seen, signals: &Signals) -> bool {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::PathBuf;
 
-    use super::Watched;
+    use super::{Watched, look};
 
     #[test]
     fn a_file_that_comes_changes_or_goes_is_seen() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("flow.yaml");
-        let mut files: Vec<PathBuf> = Vec::new();
-        Watched::note(&mut files, [&file, &file]);
-        assert_eq!(files.len(), 1);
-        let absent = Watched::look(&files);
+        let mut watched = Watched::default();
+        watched.note([&file, &file]);
+        assert_eq!((watched.files.len(), &*watched.before), (1, &[None][..]));
         fs::write(&file, "a").expect("a file");
-        let there = Watched::look(&files);
+        watched.note([&file]);
+        assert_eq!(watched.before, [None], "a change since it was noted counts");
+        let there = look(&watched.files);
         fs::write(&file, "ab").expect("a file");
-        let longer = Watched::look(&files);
+        let longer = look(&watched.files);
         fs::remove_file(&file).expect("it is there");
-        assert!(absent != there && there != longer && Watched::look(&files) == absent);
+        assert!(watched.before != there && there != longer && look(&watched.files) == watched.before);
     }
 }

@@ -137,7 +137,7 @@ impl<'f> Search<'f> {
                 plugin = true;
                 output = true;
             }
-            Kind::CollectBatch { key } => key.iter().for_each(choice),
+            Kind::CollectBatch { key, .. } => key.iter().for_each(choice),
             Kind::ForEach | Kind::Broadcast(_) | Kind::Drain | Kind::Unknown => {}
         }
         if plugin {

@@ -166,6 +166,7 @@ static SECURITY_KEYS: Mapping = Mapping {
             .example("\"${file:/run/secrets/kafka}\""),
     ],
     forms: &[],
+    some: &[],
     together: Some(Together {
         key: "protocol",
         with: &["SASL_PLAINTEXT", "SASL_SSL"],

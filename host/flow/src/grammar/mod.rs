@@ -118,6 +118,8 @@ pub(crate) struct Mapping {
     pub(crate) keys: &'static [Key],
     /// Sets of keys that exclude one another: a mapping has all of exactly one. Empty where keys are free to combine.
     pub(crate) forms: &'static [&'static [&'static str]],
+    /// Keys of which a mapping has one at least. Empty where it needs none.
+    pub(crate) some: &'static [&'static str],
     pub(crate) together: Option<Together>,
 }
 
@@ -134,7 +136,7 @@ pub(crate) struct Together {
 
 impl Mapping {
     const fn new(name: &'static str, doc: &'static str, keys: &'static [Key]) -> Mapping {
-        Mapping { name, doc, keys, forms: &[], together: None }
+        Mapping { name, doc, keys, forms: &[], some: &[], together: None }
     }
 
     /// The key of that name.
@@ -333,6 +335,7 @@ mod tests {
                 assert!(key.doc.ends_with('.'), "{}.{} has no sentence", mapping.name, key.name);
                 assert!(!(key.required && key.default.is_some()), "{}.{}", mapping.name, key.name);
             }
+            assert!(mapping.some.iter().all(|name| mapping.key(name).is_some()), "{}", mapping.name);
             for form in mapping.forms {
                 assert!(form.iter().all(|name| mapping.key(name).is_some()), "{}: {form:?}", mapping.name);
             }

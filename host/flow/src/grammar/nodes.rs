@@ -46,7 +46,7 @@ const RETRIES: Key = Key::new(
 const CONCURRENCY: Key = Key::new(
     "concurrency",
     Value::Whole { least: 1, most: 1000 },
-    "Calls at a time, one record each, for plugins that wait for others.",
+    "Calls at a time, one record (or one batch) each, for plugins that wait for others.",
 )
 .example("16");
 const ORDERED: Key =
@@ -113,8 +113,7 @@ static BATCH_STEP: Mapping = Mapping::new(
     &[
         Key::new("batch_step", NAME, "The plugin: one output for each record, in order.")
             .required()
-            .example("score")
-            .later(),
+            .example("score"),
         TIMEOUT,
         RETRIES,
         CONCURRENCY,
@@ -130,8 +129,7 @@ static BATCH_EXPAND: Mapping = Mapping::new(
     &[
         Key::new("batch_expand", NAME, "The plugin: each output names the records that it stands for.")
             .required()
-            .example("summarise")
-            .later(),
+            .example("summarise"),
         TIMEOUT,
         RETRIES,
         CONCURRENCY,
@@ -157,16 +155,20 @@ static COLLECT_BATCH: Mapping = Mapping::new(
     "Gathers records into batches.",
     &[Key::new("collect_batch", Value::Mapping(&BATCH_BOUNDS), "When a batch leaves: at the first bound.")
         .required()
-        .example("{ max_records: 100, timeout_ms: 500 }")
-        .later()],
+        .example("{ max_records: 100, timeout_ms: 500 }")],
 );
 
-static BATCH_BOUNDS: Mapping = Mapping::new(
-    "batchBounds",
-    "When a batch leaves, and which records are gathered together.",
-    &[
+static BATCH_BOUNDS: Mapping = Mapping {
+    name: "batchBounds",
+    doc: "When a batch leaves, at the first of its bounds, of which it has one at least, and which records are gathered together.",
+    keys: &[
         Key::new("max_records", COUNT, "Records of a batch, at most.").example("100"),
-        Key::new("max_bytes", Value::Size, "Size of a batch, at most.").example("1MiB"),
+        Key::new(
+            "max_bytes",
+            Value::Size,
+            "Size of a batch, at most: payloads, keys and headers. A larger record goes alone.",
+        )
+        .example("1MiB"),
         Key::new(
             "timeout_ms",
             Value::Whole { least: 1, most: LONGEST_MS },
@@ -180,12 +182,15 @@ static BATCH_BOUNDS: Mapping = Mapping::new(
         )
         .example("payload.customer"),
     ],
-);
+    forms: &[],
+    some: &["max_records", "max_bytes", "timeout_ms"],
+    together: None,
+};
 
 static FOR_EACH: Mapping = Mapping::new(
     "for_each",
     "Makes single records of a batch again.",
-    &[Key::new("for_each", Value::Nothing, "It has no value.").required().later()],
+    &[Key::new("for_each", Value::Nothing, "It has no value.").required()],
 );
 
 static EXPLODE: Mapping = Mapping::new(
@@ -267,6 +272,7 @@ static ROUTER_BRANCHES: Mapping = Mapping {
         .example("pass"),
     ],
     forms: FORMS,
+    some: &[],
     together: None,
 };
 
@@ -281,6 +287,7 @@ static FORK_BRANCHES: Mapping = Mapping {
             .example("[ drain ]"),
     ],
     forms: FORMS,
+    some: &[],
     together: None,
 };
 

@@ -43,6 +43,7 @@ fn vertex(id: usize, vertex: &Vertex) -> String {
         Shape::Topic => "cylinder",
         Shape::Plugin => "component",
         Shape::Expression => "box",
+        Shape::Batches => "trapezium",
         Shape::Switch => "diamond",
         Shape::Sink => "box3d",
         Shape::End => "circle",

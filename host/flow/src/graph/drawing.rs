@@ -15,6 +15,8 @@ pub(super) enum Shape {
     Plugin,
     /// A node that an expression does.
     Expression,
+    /// A node that makes batches of records, or records of batches.
+    Batches,
     /// A node that parts records.
     Switch,
     /// A sink component.
@@ -164,6 +166,8 @@ impl Pen<'_, '_> {
         let shape = match &node.kind {
             NodeKind::Step(call)
             | NodeKind::Expand(call)
+            | NodeKind::BatchStep(call)
+            | NodeKind::BatchExpand(call)
             | NodeKind::Explode(call)
             | NodeKind::ExpandRoutes { call, .. } => {
                 lines.push(file(&call.plugin));
@@ -178,6 +182,7 @@ impl Pen<'_, '_> {
                 Shape::Plugin
             }
             NodeKind::Map(_) | NodeKind::Filter(_) => Shape::Expression,
+            NodeKind::CollectBatch(_) | NodeKind::ForEach => Shape::Batches,
             NodeKind::Router(Switch::By { selector, .. }) | NodeKind::Fork(Switch::By { selector, .. }) => {
                 lines.push(format!("by {}", self.words.by(selector)));
                 Shape::Switch

@@ -32,6 +32,7 @@ fn vertex(id: usize, vertex: &Vertex) -> String {
         Shape::Topic => ("[(", ")]"),
         Shape::Plugin => ("[", "]"),
         Shape::Expression => ("([", "])"),
+        Shape::Batches => ("[/", "\\]"),
         Shape::Switch => ("{", "}"),
         Shape::Sink => ("[[", "]]"),
         Shape::End => ("((", "))"),

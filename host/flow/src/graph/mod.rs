@@ -10,7 +10,7 @@ mod tree;
 
 use loom_types::ErrorKind;
 
-use crate::plan::{By, NodeKind, NodePlan, Partitioner, Plan, RouteId, Unrouted};
+use crate::plan::{By, CollectPlan, NodeKind, NodePlan, Partitioner, Plan, RouteId, Unrouted};
 
 /// How a flow is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +79,11 @@ impl Words<'_> {
             NodeKind::Explode(call) => format!("explode {}", plugin(&call.plugin)),
             NodeKind::ExpandRoutes { call, .. } => format!("expand_routes {}", plugin(&call.plugin)),
             NodeKind::Map(expr) => format!("map {}", self.expression(expr.source())),
+            NodeKind::BatchStep(call) => format!("batch_step {}", plugin(&call.plugin)),
+            NodeKind::BatchExpand(call) => format!("batch_expand {}", plugin(&call.plugin)),
             NodeKind::Filter(predicate) => format!("filter {}", self.by(predicate)),
+            NodeKind::CollectBatch(collect) => format!("collect_batch {}", self.bounds(collect)),
+            NodeKind::ForEach => "for_each".to_owned(),
             NodeKind::Router(_) => "router".to_owned(),
             NodeKind::Fork(_) => "fork".to_owned(),
             NodeKind::Broadcast(_) => "broadcast".to_owned(),
@@ -97,6 +101,23 @@ impl Words<'_> {
             format!("partitioner {}{of}", self.name(&self.plan.plugins[plugin.0].name))
         });
         key.into_iter().chain(partitioner).collect()
+    }
+
+    /// When a batch leaves, and what is gathered in one.
+    fn bounds(&self, collect: &CollectPlan) -> String {
+        let CollectPlan { max_records, max_bytes, timeout, key } = collect;
+        let parts = [
+            max_records.map(
+                |records| if records == 1 { "1 record".to_owned() } else { format!("{records} records") },
+            ),
+            max_bytes.map(crate::plan::text::size_text),
+            timeout.map(|time| humantime::format_duration(time).to_string()),
+        ];
+        let bounds = parts.into_iter().flatten().collect::<Vec<_>>().join(" or ");
+        match key {
+            Some(key) => format!("of {bounds}, by {}", self.expression(key.source())),
+            None => format!("of {bounds}"),
+        }
     }
 
     /// An output's name, and its topic where that is another.

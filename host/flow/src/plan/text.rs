@@ -11,9 +11,9 @@ use std::time::Duration;
 use loom_types::ErrorKind;
 
 use super::{
-    Allow, By, CallPlan, ConsumerPlan, Delivery, NodeKind, NodePlan, OffsetReset, OnTrap, OutOfRange,
-    OutputPlan, Partitioner, Plan, PluginLimits, PluginPlan, ProcessPlan, RuntimePlan, Secret, Security,
-    Switch, Timestamp, Tombstones, Unrouted,
+    Allow, By, CallPlan, CollectPlan, ConsumerPlan, Delivery, NodeKind, NodePlan, OffsetReset, OnTrap,
+    OutOfRange, OutputPlan, Partitioner, Plan, PluginLimits, PluginPlan, ProcessPlan, RuntimePlan, Secret,
+    Security, Switch, Timestamp, Tombstones, Unrouted,
 };
 use crate::outline::Outline;
 
@@ -264,7 +264,11 @@ impl Writer<'_> {
             NodeKind::Expand(call) => self.call("expand", call),
             NodeKind::Explode(call) => self.call("explode", call),
             NodeKind::Map(expr) => vec![entry("map", self.say(expr.source()))],
+            NodeKind::BatchStep(call) => self.call("batch_step", call),
+            NodeKind::BatchExpand(call) => self.call("batch_expand", call),
             NodeKind::Filter(predicate) => vec![entry("filter", self.by(predicate))],
+            NodeKind::CollectBatch(collect) => vec![entry("collect_batch", self.collect(collect))],
+            NodeKind::ForEach => vec![entry("for_each", Outline::word("null"))],
             NodeKind::Router(switch) => {
                 vec![entry("router", self.switch(switch, &|branch| self.in_place(branch)))]
             }
@@ -336,6 +340,16 @@ impl Writer<'_> {
             }),
         ));
         entries
+    }
+
+    fn collect(&self, collect: &CollectPlan) -> Outline {
+        let CollectPlan { max_records, max_bytes, timeout, key } = collect;
+        let mut entries = Vec::new();
+        entries.extend(max_records.map(|records| entry("max_records", Outline::word(records))));
+        entries.extend(max_bytes.map(|bytes| entry("max_bytes", size(bytes))));
+        entries.extend(timeout.map(|time| entry("timeout_ms", Outline::word(time.as_millis()))));
+        entries.extend(key.iter().map(|key| entry("key", self.say(key.source()))));
+        Outline::Mapping(entries)
     }
 
     fn by(&self, by: &By) -> Outline {
@@ -428,9 +442,13 @@ fn duration(duration: Duration) -> Outline {
     Outline::word(humantime::format_duration(duration))
 }
 
-/// As the language writes it, exactly.
 fn size(bytes: u64) -> Outline {
+    Outline::word(size_text(bytes))
+}
+
+/// As the language writes it, exactly.
+pub(crate) fn size_text(bytes: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let unit = UNITS.iter().find(|(unit, _)| bytes.is_multiple_of(*unit));
-    Outline::word(unit.map_or_else(|| format!("{bytes}B"), |(unit, name)| format!("{}{name}", bytes / unit)))
+    unit.map_or_else(|| format!("{bytes}B"), |(unit, name)| format!("{}{name}", bytes / unit))
 }

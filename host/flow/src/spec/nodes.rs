@@ -13,6 +13,7 @@ use super::values::{Text, Zero, boolean, count, duration, millis, name, size, wh
 use crate::ask::Role;
 use crate::issue::Code;
 use crate::plan::{FlushBounds, OnTrap, Timestamp};
+use crate::report::Problem;
 
 /// Calls at a time that a node may have.
 const MOST_CALLS: u64 = 1000;
@@ -27,16 +28,16 @@ pub(super) fn node(
     let kind = match key {
         "step" => call(cx, key, Role::Step, field, fields),
         "expand" => call(cx, key, Role::Expand, field, fields),
-        "batch_step" => later(cx, field, key, |cx| call(cx, key, Role::BatchStep, field, fields)),
-        "batch_expand" => later(cx, field, key, |cx| call(cx, key, Role::BatchExpand, field, fields)),
+        "batch_step" => call(cx, key, Role::BatchStep, field, fields),
+        "batch_expand" => call(cx, key, Role::BatchExpand, field, fields),
         "explode" => call(cx, key, Role::TypedExpander, field, fields),
         "map" => Kind::Map(expression(cx, field, Wants::Payload)),
         "filter" => Kind::Filter(choice(cx, field, Wants::Predicate)),
-        "collect_batch" => later(cx, field, key, |cx| collect_batch(cx, field)),
-        "for_each" => later(cx, field, key, |cx| {
+        "collect_batch" => collect_batch(cx, field),
+        "for_each" => {
             nothing(cx, field);
             Kind::ForEach
-        }),
+        }
         "router" => Kind::Router(switch(cx, field, SwitchKind::Router)),
         "fork" => Kind::Fork(switch(cx, field, SwitchKind::Fork)),
         "broadcast" => broadcast(cx, field),
@@ -58,12 +59,6 @@ pub(super) fn node(
         None
     };
     (kind, errors)
-}
-
-/// Says that a node cannot run yet, and reads it.
-fn later(cx: &mut Cx<'_>, field: &Field<'_>, key: &str, read: impl FnOnce(&mut Cx<'_>) -> Kind) -> Kind {
-    cx.not_available(&field.key_place(), &format!("`{key}`"));
-    read(cx)
 }
 
 fn nothing(cx: &mut Cx<'_>, field: &Field<'_>) {
@@ -112,19 +107,30 @@ fn retries(cx: &mut Cx<'_>, fields: &mut Fields<'_>) -> Option<u32> {
 }
 
 fn collect_batch(cx: &mut Cx<'_>, field: &Field<'_>) -> Kind {
-    let Some(mut fields) = Fields::of(cx, field) else { return Kind::CollectBatch { key: None } };
-    if let Some(field) = fields.take("max_records") {
-        count(cx, &field);
+    let Some(mut fields) = Fields::of(cx, field) else { return Kind::Unknown };
+    let (records, bytes) = (fields.take("max_records"), fields.take("max_bytes"));
+    let time = fields.take("timeout_ms");
+    if records.is_none() && bytes.is_none() && time.is_none() {
+        let message = "`collect_batch` has no bound at which a batch would leave";
+        let problem = Problem::error(Code::ValueInvalid, message)
+            .hint("give it some of `max_records`, `max_bytes` and `timeout_ms`: `{ max_records: 100, timeout_ms: 500 }`");
+        cx.push(&field.key_place(), problem);
     }
-    if let Some(field) = fields.take("max_bytes") {
-        size(cx, &field);
-    }
-    if let Some(field) = fields.take("timeout_ms") {
-        millis(cx, &field, Zero::Refused);
-    }
-    let key = fields.take("key").map(|field| choice(cx, &field, Wants::Key));
+    let max_records = records.and_then(|field| count(cx, &field));
+    let max_bytes = bytes.and_then(|field| size(cx, &field));
+    let timeout = time.and_then(|field| millis(cx, &field, Zero::Refused));
+    let key = fields.take("key").map(|field| key(cx, &field));
     fields.finish(cx, "`collect_batch`");
-    Kind::CollectBatch { key }
+    Kind::CollectBatch { max_records, max_bytes, timeout, key }
+}
+
+/// A key that an expression gives.
+fn key(cx: &mut Cx<'_>, field: &Field<'_>) -> Choice {
+    let key = choice(cx, field, Wants::Key);
+    if matches!(key, Choice::Plugin(_)) {
+        cx.not_available(&field.key_place(), "`key` by a plugin");
+    }
+    key
 }
 
 fn broadcast(cx: &mut Cx<'_>, field: &Field<'_>) -> Kind {

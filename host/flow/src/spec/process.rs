@@ -48,6 +48,9 @@ pub(crate) enum Kind {
     Map(ExprSpec),
     Filter(Choice),
     CollectBatch {
+        max_records: Option<usize>,
+        max_bytes: Option<u64>,
+        timeout: Option<Duration>,
         key: Option<Choice>,
     },
     ForEach,
@@ -131,10 +134,7 @@ fn node(cx: &mut Cx<'_>, item: &Field<'_>) -> NodeSpec {
     match &item.node.content {
         Content::Scalar(scalar) if item.node.tag.is_none() => match scalar.text.as_str() {
             DRAIN => NodeSpec { place: item.place(), kind: Kind::Drain, errors: None },
-            "for_each" => {
-                cx.not_available(&item.place(), "`for_each`");
-                NodeSpec { place: item.place(), kind: Kind::ForEach, errors: None }
-            }
+            "for_each" => NodeSpec { place: item.place(), kind: Kind::ForEach, errors: None },
             word => {
                 bare_word(cx, &item.place(), word);
                 unknown(item.place())

@@ -104,7 +104,7 @@ pub(crate) fn plugin_refs(node: &NodeSpec) -> Vec<(&Text, Role)> {
     match &node.kind {
         Kind::Call { role, plugin, .. } => add(plugin.as_ref(), *role),
         Kind::Filter(choice) => add(named(choice), Role::Predicate),
-        Kind::CollectBatch { key } => add(key.as_ref().and_then(named), Role::Partitioner),
+        Kind::CollectBatch { key, .. } => add(key.as_ref().and_then(named), Role::Partitioner),
         Kind::Router(switch) | Kind::Fork(switch) => match &switch.branches {
             Branches::When(branches) => {
                 for (choice, _) in branches.iter().filter(|(choice, _)| of_choice(choice)) {

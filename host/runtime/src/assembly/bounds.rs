@@ -35,7 +35,7 @@ fn rows(process: &ProcessPlan, in_route: &dyn Fn(&NodePlan) -> usize) -> usize {
     process.nodes.iter().rev().fold(1, |after, node| {
         let inside = node.kind.inner().into_iter().map(|process| rows(process, in_route));
         let on = match &node.kind {
-            NodeKind::Expand(_) | NodeKind::Explode(_) => 2 * after,
+            NodeKind::Expand(_) | NodeKind::Explode(_) | NodeKind::BatchExpand(_) => 2 * after,
             NodeKind::ExpandRoutes { .. } => 2 * inside.max().unwrap_or(1),
             NodeKind::Broadcast(_) => inside.sum(),
             _ => inside.max().unwrap_or(1),

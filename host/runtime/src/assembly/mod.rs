@@ -1,13 +1,15 @@
 //! From a plan to workers that can start: everything that may be refused, and all that may block, before the first
 //! record.
 //!
-//! In order: plugins are loaded and started once for each node and worker; topics are looked up, inputs and outputs; the
+//! In order: plugins are loaded and started once for each node and worker (and nodes that this number of workers cannot run
+//! are refused); topics are looked up, inputs and outputs; the
 //! group's members, the rights and the lease are asked for; the group's offsets are fetched; each partition gets its
 //! start. Each phase reports all it finds, and the next begins
 //! only when there is nothing to report.
 
 mod bounds;
 mod crew;
+mod keyed;
 pub mod offsets;
 mod ownership;
 mod plugins;
@@ -101,6 +103,7 @@ pub(crate) fn assemble_with(
     clock: Box<dyn Clock>,
 ) -> Result<Assembled, Vec<AssemblyError>> {
     let options = Options { workers: options.workers.max(1), ..options };
+    keyed::check(&plan, options.workers)?;
     let round = stop.round();
     let interrupts = crate::worker::interrupts(&round, plan.runtime.shutdown_timeout);
     let mut graphs = Vec::new();
@@ -181,8 +184,10 @@ impl Ground {
         let writer = self.broker.writer(&self.graph.outputs.settings(&settings), self.waker.clone())?;
         let mut nodes = self.graph.nodes;
         for node in &mut nodes {
-            if let Op::Waiting(waiting) = &mut node.op {
-                waiting.ring(self.waker.clone());
+            match &mut node.op {
+                Op::Waiting(waiting) => waiting.ring(self.waker.clone()),
+                Op::Batch(batch) => batch.ring(self.waker.clone()),
+                _ => {}
             }
         }
         let infos: Vec<(OutputInfo, usize)> = self

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use loom_flow::plan::{OnTrap, PluginId};
 use loom_kafka::Waker;
 use loom_plugin::{
-    CallAnswer, CallFailure, CallPool, ChoiceAnswers, ExpandAnswers, ExpandNode, Interrupt, NodeContext,
-    PartitionerNode, Plugin, PredicateAnswers, PredicateNode, SelectorNode, SinkInstance, StartError,
-    StepAnswers, StepNode, TypedExpandAnswers, TypedExpandNode, Verdict,
+    BatchExpandNode, BatchStepNode, CallAnswer, CallFailure, CallPool, ChoiceAnswers, ExpandAnswers,
+    ExpandNode, Interrupt, NodeContext, PartitionerNode, Plugin, PredicateAnswers, PredicateNode,
+    SelectorNode, SinkInstance, StartError, StepAnswers, StepNode, TypedExpandAnswers, TypedExpandNode,
+    Verdict,
 };
 use loom_types::Batch;
 
+use super::batch::{BatchCalls, BatchRole, Direct};
 use super::keys::{KeyCalls, WaitingKeys};
 use super::plugins::{Label, Made, Plugins, Role, RowAnswers, RowCalls, Said, SinkStart, TypeNames};
 use super::sink::SinkCalls;
@@ -72,6 +74,31 @@ impl Plugins for Components {
             Role::Select => Box::new(CallPool::selector(plugin, context, calls)?),
             Role::Key(keys) => {
                 Box::new(WaitingKeys::new(CallPool::partitioner(plugin, context, calls)?, keys))
+            }
+        })
+    }
+
+    fn batch(
+        &self,
+        plugin: PluginId,
+        context: NodeContext,
+        role: BatchRole,
+        on_trap: OnTrap,
+        calls: Option<usize>,
+        interrupt: &Interrupt,
+    ) -> Result<Box<dyn BatchCalls>, StartError> {
+        let plugin = &self.0[plugin.0];
+        let fails_batches = on_trap == OnTrap::FailBatch;
+        Ok(match (role, calls) {
+            (BatchRole::Step, Some(calls)) => Box::new(CallPool::batch_step(plugin, context, calls)?),
+            (BatchRole::Expand, Some(calls)) => Box::new(CallPool::batch_expand(plugin, context, calls)?),
+            (BatchRole::Step, None) => {
+                let node = BatchStepNode::new(plugin, context)?.interrupted_by(interrupt.clone());
+                Box::new(Direct::new(if fails_batches { node.failing_batches() } else { node }))
+            }
+            (BatchRole::Expand, None) => {
+                let node = BatchExpandNode::new(plugin, context)?.interrupted_by(interrupt.clone());
+                Box::new(Direct::new(if fails_batches { node.failing_batches() } else { node }))
             }
         })
     }

@@ -6,16 +6,29 @@ use std::sync::Arc;
 
 use loom_delivery::{Mutation, Token, mutated};
 use loom_flow::plan::Unrouted;
-use loom_types::{Batch, Ending, ErrorKind};
+use loom_types::{Batch, Ending, ErrorKind, WorkerIndex};
 
-use super::{Flow, NodeId, Op};
+use super::{Flow, Node, NodeId, Op};
 use crate::envelope::{PluginName, dead_letter as dead_letter_of, envelopes, reason_of};
 use crate::outputs::Refused;
 use crate::rows::{FailedRow, Row, RowSet, ending};
 
+/// How people are told of rows that failed and that no route takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// One by one.
+    Each,
+    /// They were, together.
+    Together,
+}
+
 impl Flow {
     /// Routes or ends failed rows of a node.
-    pub(super) fn failed(&mut self, node: NodeId, mut failed: Vec<FailedRow>) {
+    pub(super) fn failed(&mut self, node: NodeId, failed: Vec<FailedRow>) {
+        self.failed_told(node, failed, Told::Each);
+    }
+
+    fn failed_told(&mut self, node: NodeId, mut failed: Vec<FailedRow>, told: Told) {
         for FailedRow { row, reason, .. } in &mut failed {
             if let Some(both) = after_the_first(row.route, &row.batch, row.id, reason) {
                 *reason = both;
@@ -29,19 +42,37 @@ impl Flow {
                 .take_while(|row| row.kind == kind && std::sync::Arc::ptr_eq(&row.row.batch, &batch))
                 .count();
             let rest = failed.split_off(same);
-            self.failed_alike(node, kind, failed);
+            self.failed_alike(node, kind, failed, told);
             failed = rest;
         }
     }
 
-    fn failed_alike(&mut self, id: NodeId, kind: ErrorKind, mut failed: Vec<FailedRow>) {
+    fn failed_alike(&mut self, id: NodeId, kind: ErrorKind, mut failed: Vec<FailedRow>, told: Told) {
         // An error row carries the key that the node was given.
         if failed[0].row.batch.is_rekeyed() {
             let batch = Arc::new(Batch::clone(&failed[0].row.batch).with_former_keys());
             failed.iter_mut().for_each(|failed| failed.row.batch = batch.clone());
         }
         self.shared.counters.failed(&self.nodes[id.0].path, kind, failed.len() as u64);
-        self.route(id, kind, failed);
+        self.route(id, kind, failed, told);
+    }
+
+    /// Routes or ends failed rows of one batch at its node. Those that failed for one reason, as all do whose call failed, are
+    /// told in one line with their number.
+    pub(super) fn failed_in_batch(&mut self, id: NodeId, mut failed: Vec<FailedRow>) {
+        while !failed.is_empty() {
+            let first = &failed[0];
+            let alike = |row: &&FailedRow| row.kind == first.kind && row.reason == first.reason;
+            let rest = failed.split_off(failed.iter().take_while(alike).count());
+            let told = if failed.len() > 1 {
+                log_alike(&self.shared.plan.name, &self.nodes[id.0], self.shared.worker, &failed);
+                Told::Together
+            } else {
+                Told::Each
+            };
+            self.failed_told(id, failed, told);
+            failed = rest;
+        }
     }
 
     /// Rows that an output refused for good. Each goes to the output's `dlq`; one that has none, or that it refused too,
@@ -67,13 +98,14 @@ impl Flow {
                     id,
                     ErrorKind::Delivery,
                     vec![FailedRow { row, kind: ErrorKind::Delivery, reason }],
+                    Told::Each,
                 );
                 continue;
             }
             let Some(dlq) = *dlq else {
                 let row = Row::new(batch, row, token, route, attempts);
                 let failed = FailedRow { row, kind: ErrorKind::Delivery, reason };
-                self.failed_alike(id, ErrorKind::Delivery, vec![failed]);
+                self.failed_alike(id, ErrorKind::Delivery, vec![failed], Told::Each);
                 continue;
             };
             self.shared.counters.failed(&self.nodes[id.0].path, ErrorKind::Delivery, 1);
@@ -90,17 +122,12 @@ impl Flow {
         }
     }
 
-    fn route(&mut self, id: NodeId, kind: ErrorKind, failed: Vec<FailedRow>) {
+    fn route(&mut self, id: NodeId, kind: ErrorKind, failed: Vec<FailedRow>, told: Told) {
         let route = self.nodes[id.0].errors[kind.index()];
         match route {
             Some(route) if failed[0].row.route.is_none() && !mutated(Mutation::RouteIsForgotten) => {
                 let node = &self.nodes[id.0];
-                let plugin = match &node.op {
-                    Op::Plugin(plugin) => Some(plugin.name()),
-                    Op::Waiting(plugin) => Some(plugin.name()),
-                    Op::Sink(sink) => Some(sink.name()),
-                    _ => None,
-                };
+                let plugin = node.op.plugin();
                 let plugin =
                     plugin.map(|(name, digest)| PluginName { name: name.into(), digest: digest.into() });
                 log_batch(&self.shared.plan.name, &node.path, plugin.as_ref(), &failed, "routed");
@@ -112,21 +139,16 @@ impl Flow {
             }
             _ => {
                 for failure in failed {
-                    self.unrouted(id, failure);
+                    self.unrouted(id, failure, told);
                 }
             }
         }
     }
 
-    fn unrouted(&mut self, id: NodeId, failed: FailedRow) {
+    fn unrouted(&mut self, id: NodeId, failed: FailedRow, told: Told) {
         let FailedRow { row, kind, reason } = failed;
         let node = &self.nodes[id.0];
-        let plugin = match &node.op {
-            Op::Plugin(plugin) => Some(plugin.name().0),
-            Op::Waiting(plugin) => Some(plugin.name().0),
-            Op::Sink(sink) => Some(sink.name().0),
-            _ => None,
-        };
+        let plugin = node.op.plugin().map(|(name, _)| name);
         // Inside a route the record ends under the kind that brought it there.
         let first = row.route.unwrap_or(kind);
         let source = row.batch.source(row.id);
@@ -166,6 +188,9 @@ impl Flow {
             // One record is enough to say: those behind it mostly fail for the same reason.
             (true, _) if self.shared.named => told!(tracing::Level::DEBUG, "record refused too"),
             (true, _) => told!(tracing::Level::ERROR, "record refused, the flow stops"),
+            (false, _) if told == Told::Together => {
+                told!(tracing::Level::DEBUG, "record failed with its batch, dropped")
+            }
             (false, ErrorKind::Business) => told!(tracing::Level::WARN, "record rejected, dropped"),
             (false, _) => told!(tracing::Level::ERROR, "record failed, dropped"),
         }
@@ -194,6 +219,35 @@ fn after_the_first(route: Option<ErrorKind>, batch: &Batch, row: u32, reason: &s
     route?;
     let first = reason_of(batch, row)?;
     Some(format!("{first}; and in its error route: {reason}"))
+}
+
+/// One line for rows of a batch that failed for one reason, whatever becomes of them.
+fn log_alike(flow: &str, node: &Node, worker: WorkerIndex, failed: &[FailedRow]) {
+    let first = &failed[0];
+    let source = first.row.batch.source(first.row.id);
+    macro_rules! tell {
+        ($level:expr, $message:literal) => {
+            tracing::event!(
+                $level,
+                flow,
+                worker = worker.0,
+                node = &*node.path,
+                plugin = node.op.plugin().map(|(name, _)| name),
+                topic = &**source.topic,
+                partition = source.partition,
+                offset = source.offset.0,
+                row = source.row,
+                rows = failed.len(),
+                kind = first.kind.name(),
+                reason = &*first.reason,
+                $message
+            )
+        };
+    }
+    match first.kind {
+        ErrorKind::Business => tell!(tracing::Level::WARN, "records of a batch rejected together"),
+        _ => tell!(tracing::Level::ERROR, "records of a batch failed together"),
+    }
 }
 
 /// One line for rows that take a route together.

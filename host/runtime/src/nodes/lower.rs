@@ -12,6 +12,7 @@ use loom_kafka::Stamp;
 use loom_plugin::{Breaker, Limits, NodeContext, StartError};
 use loom_types::{Ending, ErrorKind, WorkerIndex};
 
+use super::batch::{BatchNode, BatchRole, Batching, Collect, CollectBounds};
 use super::call::PluginNode;
 use super::exits::Exits;
 use super::growth::Pace;
@@ -88,6 +89,21 @@ impl Lowering<'_> {
             NodeKind::Explode(call) => self.call(node, call, Role::TypedExpand, |_| Exits::Next(next)),
             NodeKind::Map(expr) => self.push(node, Op::Map { expr: expr.clone(), next }),
             NodeKind::Filter(predicate) => self.test(node, predicate, next, Target::End(Ending::Filtered)),
+            NodeKind::BatchStep(call) => self.batch(node, call, BatchRole::Step, next),
+            NodeKind::BatchExpand(call) => self.batch(node, call, BatchRole::Expand, next),
+            NodeKind::CollectBatch(bounds) => {
+                let limits = CollectBounds {
+                    records: bounds.max_records.unwrap_or(usize::MAX),
+                    bytes: bounds.max_bytes.unwrap_or(u64::MAX),
+                    timeout: bounds.timeout,
+                };
+                let runtime = &self.plan.runtime;
+                let most = (runtime.max_outstanding_records, runtime.max_outstanding_bytes);
+                let collect = Collect::new(bounds.key.clone(), limits, most, next);
+                self.push(node, Op::Collect(Box::new(collect)))
+            }
+            // A batch goes where its rows go: see the module of batches.
+            NodeKind::ForEach => next,
             NodeKind::Router(switch) => self.router(node, switch, next),
             NodeKind::Fork(switch) => self.switch(node, switch, Target::End(Ending::Drained)),
             NodeKind::Broadcast(branches) => {
@@ -177,6 +193,36 @@ impl Lowering<'_> {
 
     fn default(&mut self, default: Option<&ProcessPlan>, behind: Target) -> Target {
         default.map_or(Target::Unmatched, |process| self.process_before(process, behind))
+    }
+
+    fn batch(&mut self, node: &NodePlan, call: &CallPlan, role: BatchRole, next: Target) -> Target {
+        let CallPlan { plugin, timeout, retries, on_trap, concurrency, ordered } = *call;
+        let context = self.context(node, plugin, timeout);
+        let span = span(&context);
+        let settings = &self.plan.plugins[plugin.0];
+        let network = settings.allow.network();
+        let at_a_time = concurrency.or(network.then_some(1));
+        let limit = timeout.or(settings.limits.timeout).unwrap_or_else(|| Limits::default().timeout);
+        match self.plugins.batch(plugin, context, role, on_trap, at_a_time, &self.interrupts.calls) {
+            Ok(calls) => {
+                let parts = Batching {
+                    plugin: self.plugins.label(plugin),
+                    span,
+                    next,
+                    breaker: Breaker::new(settings.breaker),
+                    calls,
+                    concurrency: at_a_time.unwrap_or(1),
+                    limit,
+                    ordered,
+                    retries,
+                    network,
+                    fails_batches: on_trap == OnTrap::FailBatch,
+                    grows: role == BatchRole::Expand,
+                };
+                self.push(node, Op::Batch(Box::new(BatchNode::new(parts))))
+            }
+            Err(error) => self.refuse(node, error),
+        }
     }
 
     fn test(&mut self, node: &NodePlan, predicate: &By, yes: Target, no: Target) -> Target {

@@ -3,6 +3,7 @@
 //! A plan's node trees are lowered to a flat list: each node knows where its rows go next, so a row that waited can go
 //! on from where it was. [`Flow`] walks a batch depth first through it; nothing here reads a clock or talks to Kafka.
 
+mod batch;
 mod call;
 mod components;
 mod errors;
@@ -35,6 +36,9 @@ use crate::status::Calling;
 use crate::summary::Counters;
 use crate::worker::Bounds;
 
+#[cfg(feature = "simulation")]
+pub(crate) use batch::{BatchCalls, BatchRole};
+pub(crate) use batch::{BatchNode, Collect};
 pub(crate) use call::PluginNode;
 pub(crate) use components::Components;
 pub(crate) use growth::Room;
@@ -97,6 +101,10 @@ pub(crate) enum Op {
     Key { expr: Arc<Expr>, next: Target },
     /// A selector in CEL; labels are matched as text.
     Select { expr: Arc<Expr>, branches: HashMap<String, Target>, default: Target },
+    /// Gathers batches.
+    Collect(Box<Collect>),
+    /// A batch step or batch expander, called at once or beside the worker.
+    Batch(Box<BatchNode>),
     /// Where rows come to a router.
     Router { entry: Target, join: NodeId },
     /// Where they come out of it again.
@@ -111,6 +119,19 @@ pub(crate) enum Op {
     },
     /// A sink component.
     Sink(Box<SinkNode>),
+}
+
+impl Op {
+    /// The name and digest of its plugin.
+    pub(crate) fn plugin(&self) -> Option<(&str, &str)> {
+        match self {
+            Op::Plugin(node) => Some(node.name()),
+            Op::Waiting(node) => Some(node.name()),
+            Op::Batch(node) => Some(node.name()),
+            Op::Sink(node) => Some(node.name()),
+            _ => None,
+        }
+    }
 }
 
 /// A lowered plan with its plugin instances: what one worker runs.

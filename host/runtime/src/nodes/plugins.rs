@@ -8,6 +8,7 @@ use loom_flow::plan::{OnTrap, PluginId};
 use loom_plugin::{Interrupt, NodeContext, RowFailure, StartError};
 use loom_types::{Batch, BytesColumn, Changes};
 
+use super::batch::{BatchCalls, BatchRole};
 use super::keys::Keys;
 use super::sink::{Make, SinkCalls};
 use super::waiting::WaitingCalls;
@@ -58,6 +59,7 @@ pub(crate) struct RowAnswers {
 
 /// What a plugin said of the rows of a call, by their positions.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one a call: to move it costs less than a box")]
 pub(crate) enum Said {
     /// A step: columns with a row for each row of the call; nothing at all where they are empty.
     Changed(Changes),
@@ -119,6 +121,18 @@ pub(crate) trait Plugins {
         role: Role,
         calls: usize,
     ) -> Result<Box<dyn WaitingCalls>, StartError>;
+
+    /// Starts a batch step or batch expander. `calls`: how many there may be at a time, beside the worker; none where it is
+    /// called on the worker's thread.
+    fn batch(
+        &self,
+        plugin: PluginId,
+        context: NodeContext,
+        role: BatchRole,
+        on_trap: OnTrap,
+        calls: Option<usize>,
+        interrupt: &Interrupt,
+    ) -> Result<Box<dyn BatchCalls>, StartError>;
 
     /// `interrupt` ends its calls, `close` too, once a stop waits no longer for sinks.
     fn sink(

@@ -42,6 +42,8 @@ impl Flow {
         match &self.nodes[id.0].op {
             Op::Plugin(node) => node.next_due(self.shared.room()),
             Op::Waiting(node) => node.next_due(self.shared.room()),
+            Op::Collect(node) => node.next_due(),
+            Op::Batch(node) => node.next_due(self.shared.room()),
             Op::Sink(node) => node.next_due(),
             _ => None,
         }
@@ -59,6 +61,10 @@ impl Flow {
                     (format!("{} (plugin {})", node.path, plugin.name().0), plugin.waiting())
                 }
                 Op::Join(join) => (format!("{} (router)", node.path), join.waiting()),
+                Op::Batch(plugin) => {
+                    (format!("{} (plugin {})", node.path, plugin.name().0), plugin.waiting())
+                }
+                Op::Collect(collect) => (format!("{} (a batch)", node.path), collect.waiting()),
                 Op::Sink(sink) => (
                     format!("{} (sink {})", node.path, sink.name().0),
                     sink.sink.waiting() + sink.sink.open(),
@@ -104,6 +110,8 @@ impl Flow {
         match &self.nodes[id.0].op {
             Op::Plugin(_) => self.arrive(id, rows),
             Op::Waiting(_) => self.waiting_arrive(id, rows),
+            Op::Collect(_) => self.collect_arrive(id, rows),
+            Op::Batch(_) => self.batch_arrive(id, rows),
             Op::Sink(_) => self.sink_arrive(id, rows),
             Op::Map { .. } => self.map(id, rows),
             Op::Test { .. } => self.test(id, rows),

@@ -16,7 +16,8 @@ use super::sinks::ScriptedSink;
 use super::waits::ScriptedCalls;
 use super::world::{Sim, State};
 use crate::nodes::{
-    Label, Made, Plugins, Role, RowAnswers, RowCalls, Said, SinkCalls, SinkStart, WaitingCalls,
+    BatchCalls, BatchRole, Label, Made, Plugins, Role, RowAnswers, RowCalls, Said, SinkCalls, SinkStart,
+    WaitingCalls,
 };
 
 /// How long a call takes that times out.
@@ -70,6 +71,18 @@ impl Plugins for Scripted {
             bell: None,
             open: BTreeMap::new(),
         }))
+    }
+
+    fn batch(
+        &self,
+        _: PluginId,
+        _: NodeContext,
+        _: BatchRole,
+        _: OnTrap,
+        _: Option<usize>,
+        _: &Interrupt,
+    ) -> Result<Box<dyn BatchCalls>, StartError> {
+        unreachable!("no flow is drawn with a node of batches")
     }
 
     fn sink(&self, plugin: PluginId, _: NodeContext, _: &Interrupt) -> Result<SinkStart, StartError> {

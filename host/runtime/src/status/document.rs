@@ -299,6 +299,11 @@ pub enum Release {
         /// When its time is up.
         in_ms: u64,
     },
+    /// More rows of its batch, or the batch's time.
+    Batch {
+        /// When the batch leaves though it is not full; none where that is not bounded.
+        in_ms: Option<u64>,
+    },
     /// Room in the client's queue.
     Room,
     /// Something that its output waits for.
@@ -331,6 +336,10 @@ impl fmt::Display for Release {
                 write!(f, "a free call: all {under_way} that the node may have at a time are under way")
             }
             Release::Answer { in_ms } => write!(f, "the plugin's answer; its time is up {}", soon(in_ms)),
+            Release::Batch { in_ms: Some(in_ms) } => {
+                write!(f, "more rows of its batch, which leaves without them {}", soon(in_ms))
+            }
+            Release::Batch { in_ms: None } => f.write_str("more rows of its batch"),
             Release::Room => f.write_str("room in the client's queue"),
             Release::Output { what } => f.write_str(what),
             Release::Acknowledgement => f.write_str("the topic's acknowledgement"),
@@ -359,8 +368,8 @@ pub struct Stalled {
 pub struct NodeStatus {
     /// Its path in the flow.
     pub node: String,
-    /// What it is: `plugin`, `waiting` (a plugin whose calls overlap), `map`, `condition`, `selector`,
-    /// `router`, `broadcast`, `topic`, `sink`.
+    /// What it is: `plugin`, `waiting` (a plugin whose calls overlap), `map`, `condition`, `selector`, `batches` (being
+    /// gathered), `router`, `broadcast`, `topic`, `sink`.
     pub kind: String,
     /// Its plugin.
     pub plugin: Option<PluginRef>,

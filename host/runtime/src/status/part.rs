@@ -112,12 +112,7 @@ impl crate::worker::Partition {
 
 /// The plugin at a node.
 pub(super) fn plugin(op: &Op) -> Option<PluginRef> {
-    let (name, digest) = match op {
-        Op::Plugin(node) => node.name(),
-        Op::Waiting(node) => node.name(),
-        Op::Sink(node) => node.name(),
-        _ => return None,
-    };
+    let (name, digest) = op.plugin()?;
     Some(PluginRef { name: name.to_owned(), digest: digest.to_owned() })
 }
 
@@ -220,6 +215,12 @@ fn of_node(node: &Node, now: Moment) -> NodeStatus {
             status.expander = inner.grows().then(made);
         }
         Op::Join(node) => status.waiting = node.waiting() as u64,
+        Op::Batch(inner) => {
+            status.waiting = inner.waiting() as u64;
+            status.breaker = Some(breaker(inner.breaker(), now));
+            status.expander = inner.grows().then(made);
+        }
+        Op::Collect(node) => status.waiting = node.waiting() as u64,
         Op::Sink(node) => {
             status.waiting = node.sink.waiting() as u64;
             status.sink = Some(SinkStatus {
@@ -248,6 +249,9 @@ fn kind(op: &Op) -> &'static str {
         Op::Key { .. } => "key",
         Op::Select { .. } => "selector",
         Op::Router { .. } | Op::Join(_) => "router",
+        Op::Collect(_) => "batches",
+        Op::Batch(node) if node.is_direct() => "plugin",
+        Op::Batch(_) => "waiting",
         Op::Broadcast(_) => "broadcast",
         Op::Topic { .. } => "topic",
         Op::Sink(_) => "sink",

@@ -3,7 +3,8 @@
 //! Every place that holds rows is looked through once, whatever the number of partitions: nodes' windows, routers, sinks' lanes,
 //! sinks' queues and tables, outputs' queues, and what clients have sent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use loom_delivery::{Accounts, Token, Tracker};
 use loom_plugin::{Breaker, Permit};
@@ -26,6 +27,8 @@ pub(super) struct Places {
 struct Search<'a> {
     accounts: &'a Accounts,
     oldest: Vec<Option<RecordOffset>>,
+    /// By group: the partitions whose oldest record is among those that the group stands for.
+    groups: HashMap<u64, Arc<[PartitionId]>>,
     places: Places,
 }
 
@@ -34,7 +37,7 @@ impl Places {
     pub(super) fn of(flow: &Flow, now: Moment) -> Places {
         let accounts = &flow.shared.accounts;
         let oldest: Vec<_> = accounts.partitions().map(|(_, tracker)| tracker.oldest()).collect();
-        let mut search = Search { accounts, oldest, places: Places::default() };
+        let mut search = Search { accounts, oldest, groups: HashMap::new(), places: Places::default() };
         if search.oldest.iter().all(Option::is_none) {
             return search.places;
         }
@@ -52,6 +55,18 @@ impl Places {
                     let due = flow.due_inside(inner);
                     let release = Release::Turn { in_ms: due.map_or(0, |due| millis(due.since(now))) };
                     inner.rows().for_each(|row| search.row(node, row, None, release.clone()));
+                }
+                Op::Batch(inner) => {
+                    let full = (inner.is_full() && !inner.is_direct()).then(|| inner.in_flight() as u64);
+                    search.rows(node, inner.rows(), inner.breaker(), inner.next_due(room), full, now);
+                }
+                Op::Collect(inner) => {
+                    for (window, leaves) in inner.windows() {
+                        let in_ms = leaves.map(|at| millis(at.since(now)));
+                        for token in window.tokens() {
+                            search.token(&node.path, token, 0, None, Release::Batch { in_ms });
+                        }
+                    }
                 }
                 Op::Sink(inner) => inner.sink.each_row(now, |row, attempt, release| {
                     let answer = row.answer.as_deref().or(inner.sink.answer());
@@ -81,9 +96,32 @@ impl Places {
 }
 
 impl Search<'_> {
-    fn is_wanted(&self, token: &Token) -> bool {
-        let oldest = self.oldest[token.partition().index()];
-        oldest.is_some() && self.accounts.offset(token) == oldest
+    /// The partitions whose oldest record a row stands for: its own, if any; of a row that stands for several records, each.
+    fn wanted_by(&mut self, token: &Token) -> impl Iterator<Item = PartitionId> + use<> {
+        let group = self.accounts.group_number(token);
+        let own = || {
+            let oldest = self.oldest[token.partition().index()];
+            oldest.is_some() && self.accounts.offset(token) == oldest
+        };
+        let own = (group.is_none() && own()).then_some(token.partition());
+        let grouped = group.map(|group| self.of_group(group, token));
+        let grouped = grouped.into_iter().flat_map(|found| (0..found.len()).map(move |at| found[at]));
+        own.into_iter().chain(grouped)
+    }
+
+    fn of_group(&mut self, group: u64, token: &Token) -> Arc<[PartitionId]> {
+        if let Some(known) = self.groups.get(&group) {
+            return known.clone();
+        }
+        let mut found = Vec::new();
+        self.accounts.each_record(token, |partition, offset| {
+            if self.oldest[partition.index()] == Some(offset) && !found.contains(&partition) {
+                found.push(partition);
+            }
+        });
+        let found: Arc<[PartitionId]> = found.into();
+        self.groups.insert(group, found.clone());
+        found
     }
 
     fn add(&mut self, partition: PartitionId, place: Place) {
@@ -118,30 +156,35 @@ impl Search<'_> {
     }
 
     fn attempt(&mut self, node: &Node, row: &Row, attempt: u32, answer: Option<&str>, release: Release) {
-        if self.is_wanted(&row.token) {
+        for partition in self.wanted_by(&row.token) {
             let place = Place {
                 node: node.path.to_string(),
                 plugin: plugin(&node.op),
                 attempt,
                 rows: 1,
                 answer: answer.map(str::to_owned),
-                release,
+                release: release.clone(),
             };
-            self.add(row.partition(), place);
+            self.add(partition, place);
         }
     }
 
     fn sent(&mut self, topic: &str, token: &Token, answer: Option<&str>, release: Release) {
-        if self.is_wanted(token) {
+        self.token(topic, token, 1, answer, release);
+    }
+
+    /// A row at a place that has no plugin.
+    fn token(&mut self, node: &str, token: &Token, attempt: u32, answer: Option<&str>, release: Release) {
+        for partition in self.wanted_by(token) {
             let place = Place {
-                node: topic.to_owned(),
+                node: node.to_owned(),
                 plugin: None,
-                attempt: 1,
+                attempt,
                 rows: 1,
                 answer: answer.map(str::to_owned),
-                release,
+                release: release.clone(),
             };
-            self.add(token.partition(), place);
+            self.add(partition, place);
         }
     }
 }

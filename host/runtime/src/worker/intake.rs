@@ -1,7 +1,8 @@
 //! One poll cycle: records are taken from ready partitions in turn, registered, and walked through the flow.
 //!
 //! A partition is not polled while rows of it wait anywhere in the worker, while it is at its bound, or while its start
-//! is not committed. At a bound the sinks are flushed, so that no bound above a partition's can deadlock it.
+//! is not committed. At a bound the sinks are flushed, and the batch is sent on that holds the partition's oldest record, so
+//! that no bound above a partition's can deadlock it.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use loom_kafka::{Budget, KafkaError, Kind, Notice};
 use loom_types::PartitionId;
 
 use super::{End, Moment, Trouble, Worker};
-use crate::nodes::{NodeId, Op};
+use crate::nodes::{Collect, NodeId, Op};
 use crate::rows::RowSet;
 
 /// Bytes of one poll cycle, at most; one record may pass it alone.
@@ -49,7 +50,7 @@ impl Worker {
             // What was made of records waits for sinks like the records themselves.
             let full = !self.flow.shared.room().is_there(PartitionId(index as u32));
             if full {
-                self.ask_flushes();
+                self.at_bound(index);
             }
             if held[index] || full || !self.is_inside(index) {
                 continue;
@@ -135,6 +136,9 @@ impl Worker {
             match &self.flow.nodes[id.0].op {
                 Op::Plugin(node) => node.holding().for_each(|partition| held[partition.index()] = true),
                 Op::Waiting(node) => node.holding().for_each(|partition| held[partition.index()] = true),
+                Op::Batch(node) => {
+                    node.holding().into_iter().for_each(|partition| held[partition.index()] = true);
+                }
                 Op::Sink(node) => node.sink.holding().for_each(|partition| held[partition.index()] = true),
                 _ => {}
             }
@@ -164,11 +168,20 @@ impl Worker {
             return None;
         }
         if records == 0 || bytes == 0 {
-            self.ask_flushes();
+            self.at_bound(index);
             return None;
         }
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         Some(Budget { rows: left.rows.min(records), bytes: left.bytes.min(bytes) })
+    }
+
+    /// A partition waits for its oldest record: it may be in a batch that is not full, or in a sink.
+    fn at_bound(&mut self, index: usize) {
+        let id = PartitionId(index as u32);
+        if let Some(oldest) = self.flow.shared.accounts.tracker(id).oldest() {
+            self.ask_for_batches(|node| node.ask_for(id, oldest));
+        }
+        self.ask_flushes();
     }
 
     /// Has every sink flush as soon as it can.
@@ -230,6 +243,10 @@ impl Worker {
         if read && self.is_quiet() && self.flow.shared.accounts.ledger().outstanding == 0 {
             self.tell_broken_input();
             return true;
+        }
+        // What still waits for a verdict may come to the same batches.
+        if read && self.is_decided() {
+            self.ask_for_batches(Collect::ask);
         }
         self.ask_flushes();
         if now.since(since) >= timeout {

@@ -20,7 +20,7 @@ use loom_types::{BatchBuilder, CommitOffset, Ending, ErrorKind, Moment, TopicId,
 
 use crate::clock::Clock;
 use crate::keeper::{Desk, Gate};
-use crate::nodes::{Flow, NodeId, Op, Shared};
+use crate::nodes::{Collect, Flow, NodeId, Op, Shared};
 use crate::outputs::News;
 use crate::status::{Detail, Seat};
 use crate::stop::Stop;
@@ -131,7 +131,7 @@ pub(crate) struct Worker {
     pub last_look: Moment,
     /// Where rows waited when the stop began, with how many.
     pub held: Vec<(String, usize)>,
-    /// The nodes where rows can be: those of plugins and sinks, and routers.
+    /// The nodes where rows can be: those of plugins, batches and sinks, and routers.
     pub busy: Vec<NodeId>,
     /// Error messages of clients that were logged, with the moment.
     pub last_client_error: Option<(String, Moment)>,
@@ -163,7 +163,11 @@ impl Worker {
     pub(crate) fn new(parts: Parts) -> Self {
         let busy = parts.flow.nodes.iter().enumerate();
         let busy = busy.filter(|(_, node)| {
-            matches!(node.op, Op::Plugin(_) | Op::Waiting(_) | Op::Sink(_) | Op::Join(_))
+            let op = &node.op;
+            matches!(
+                op,
+                Op::Plugin(_) | Op::Waiting(_) | Op::Collect(_) | Op::Batch(_) | Op::Sink(_) | Op::Join(_)
+            )
         });
         let busy = busy.map(|(index, _)| NodeId(index)).collect();
         Worker {
@@ -304,6 +308,8 @@ impl Worker {
                 Op::Plugin(_) if is_due() => self.flow.progress_plugin(id),
                 // Answers come unasked.
                 Op::Waiting(node) if !node.is_empty() => self.flow.progress_waiting(id),
+                Op::Batch(node) if !node.is_empty() => self.flow.progress_batch(id),
+                Op::Collect(_) if is_due() => self.flow.progress_collect(id),
                 Op::Sink(_) if is_due() => self.flow.progress_sink(id),
                 _ => {}
             }
@@ -335,13 +341,31 @@ impl Worker {
     /// Whether no row is anywhere on its way.
     fn is_quiet(&self) -> bool {
         let nodes = self.busy.iter().all(|id| match &self.flow.nodes[id.0].op {
-            Op::Plugin(node) => node.holding().next().is_none(),
-            Op::Waiting(node) => node.is_empty(),
+            Op::Collect(node) => node.is_empty(),
             Op::Sink(node) => node.sink.is_quiet(),
-            Op::Join(node) => node.is_empty(),
             _ => true,
         });
-        nodes && self.flow.outputs.is_quiet()
+        nodes && self.is_decided() && self.flow.outputs.is_quiet()
+    }
+
+    /// Whether no row waits for a plugin's verdict.
+    fn is_decided(&self) -> bool {
+        self.busy.iter().all(|id| match &self.flow.nodes[id.0].op {
+            Op::Plugin(node) => node.holding().next().is_none(),
+            Op::Waiting(node) => node.is_empty(),
+            Op::Batch(node) => node.is_empty(),
+            Op::Join(node) => node.is_empty(),
+            _ => true,
+        })
+    }
+
+    /// Asks for batches that are not full.
+    fn ask_for_batches(&mut self, mut ask: impl FnMut(&mut Collect)) {
+        for id in &self.busy {
+            if let Op::Collect(node) = &mut self.flow.nodes[id.0].op {
+                ask(node);
+            }
+        }
     }
 
     fn each_sink(&self) -> Vec<NodeId> {

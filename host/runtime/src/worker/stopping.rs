@@ -14,7 +14,7 @@ use loom_types::Moment;
 
 use super::Worker;
 use crate::keeper::Commits;
-use crate::nodes::Op;
+use crate::nodes::{Collect, Op};
 use crate::stop::{Interrupts, Stop};
 
 /// The part of the shutdown's time-out that belongs to the final commit.
@@ -166,6 +166,8 @@ impl Worker {
                 Op::Plugin(node) => node.abandon(),
                 Op::Waiting(node) if all => hung += node.abandon(),
                 Op::Waiting(node) => node.give_up_retries(),
+                Op::Batch(node) if all => hung += node.abandon(),
+                Op::Batch(node) => node.give_up_retries(),
                 _ => {}
             }
         }
@@ -173,6 +175,8 @@ impl Worker {
     }
 
     fn drain(&mut self, now: Moment, until: Moment, deadline: Moment) {
+        let in_time = now < until && !self.flow.shared.interrupt.is_set();
+        self.send_batches(in_time);
         for id in self.each_sink() {
             if let Op::Sink(node) = &mut self.flow.nodes[id.0].op {
                 node.sink.ask_flush();
@@ -184,7 +188,7 @@ impl Worker {
         }
         self.flow.outputs.abandon_waits();
         // An error route may lead through a step that asks to be tried again.
-        let hung = self.give_up_waits(now >= until || self.flow.shared.interrupt.is_set());
+        let hung = self.give_up_waits(!in_time);
         if hung > 0 {
             tracing::warn!(
                 calls = hung,
@@ -199,8 +203,12 @@ impl Worker {
         let called = self.busy.iter().any(|id| match &self.flow.nodes[id.0].op {
             Op::Waiting(node) => !node.is_empty(),
             Op::Join(node) => !node.is_empty(),
+            Op::Batch(node) => !node.is_empty(),
+            // A sink's failures may have come to a batch of their route; it is sent on in the next step.
+            Op::Collect(node) => !node.is_empty(),
             _ => false,
         });
+        self.ask_for_batches(Collect::ask);
         let quiet = !waiting && !called && self.flow.outputs.is_quiet();
         if !quiet && now < until {
             return;
@@ -217,10 +225,28 @@ impl Worker {
                 self.flow.shared.fail(failure);
             }
         }
+        self.send_batches(quiet);
         self.flow.send_outputs();
+        self.give_up_waits(true);
+        self.send_batches(false);
         self.flow.outputs.close(if quiet { until.since(now) } else { Duration::ZERO });
         self.acknowledgements(now);
         self.phase = Phase::Committing { next: now, deadline };
+    }
+
+    /// Sends on the batches that are being gathered, full or not; gives them up where there is no time left for them.
+    fn send_batches(&mut self, in_time: bool) {
+        // What comes out of one may come to the next: upstream ones first, which were lowered last.
+        for at in (0..self.busy.len()).rev() {
+            let id = self.busy[at];
+            let Op::Collect(node) = &mut self.flow.nodes[id.0].op else { continue };
+            if in_time {
+                node.ask();
+                self.flow.progress_collect(id);
+            } else {
+                node.abandon();
+            }
+        }
     }
 
     /// No stop is clean that a failure began: while another's lease is watched, nothing is committed at its end, by any

@@ -49,6 +49,8 @@ impl Components for Files {
             (facts.roles.is_step(), Role::Step),
             (facts.roles.is_expander(), Role::Expand),
             (facts.roles.typed_expand, Role::TypedExpander),
+            (facts.roles.batch_step, Role::BatchStep),
+            (facts.roles.batch_expand, Role::BatchExpand),
             (facts.roles.is_predicate(), Role::Predicate),
             (facts.roles.sink, Role::Sink),
         ] {

@@ -368,7 +368,7 @@ errors: {{ default: [ {{ into_topic: e }} ] }}
         match self.branches.get(to) {
             None => Some(false),
             Some(Branch::Pass | Branch::Map) => Some(true),
-            Some(Branch::Filter) => (offset % 3 > 0).then_some(true),
+            Some(Branch::Filter) => (!offset.is_multiple_of(3)).then_some(true),
             Some(Branch::Step { .. }) => Some(matches!(fate, Fate::Pass | Fate::Retry)),
         }
     }

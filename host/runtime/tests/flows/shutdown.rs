@@ -200,15 +200,13 @@ fn a_commit_that_is_under_way_and_never_answered_delays_a_stop_no_further_than_i
 fn a_call_of_a_plugin_that_outlasts_the_stop_is_ended_and_its_record_stays_uncommitted() {
     for command in ["sleep", "loop"] {
         let broker = broker(&["out"]);
-        let step = format!(
-            "plugins: {{ s: {{ component: '{{guests}}/probe-step.wasm' }} }}
-runtime: {{ shutdown_timeout: 2s }}
-process: [ {{ step: s, timeout: 1h }}, {{ into_topic: out }} ]
-errors: {{ default: [ {{ into_topic: out }} ] }}
-"
-        );
+        let step = "plugins: { s: { component: '{guests}/probe-step.wasm' } }
+runtime: { shutdown_timeout: 2s }
+process: [ { step: s, timeout: 1h }, { into_topic: out } ]
+errors: { default: [ { into_topic: out } ] }
+";
         produce(&broker, &["a", command, "c"]);
-        let running = start(&flow("", &step), &broker);
+        let running = start(&flow("", step), &broker);
         running.until("the records are read", |view| view.calls(Call::Take) >= 1);
         let begun = Instant::now();
         let outcome = running.stop();
