@@ -24,6 +24,8 @@ mod expand;
 mod expand_property;
 #[path = "flows/expand_routes.rs"]
 mod expand_routes;
+#[path = "flows/expressions.rs"]
+mod expressions;
 #[path = "flows/forks.rs"]
 mod forks;
 #[path = "flows/from.rs"]
