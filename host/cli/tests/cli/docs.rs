@@ -9,7 +9,7 @@ use crate::support::{Folder, guest};
 const BASE: &str = "\
 name: base
 kafka:
-  consumer: { brokers: [\"localhost:9092\"], group_id: base, topics: [in], delivery: at_least_once }
+  consumer: { brokers: [\"localhost:9092\"], group_id: base, topics: [in], delivery: at_least_once, batch_size: 100 }
   producer: { brokers: [\"localhost:9092\"] }
 process: [ { into_topic: out } ]
 errors: { default: [ { into_topic: failed } ] }
