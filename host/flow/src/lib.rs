@@ -17,6 +17,7 @@ mod grammar;
 mod graph;
 mod interpolate;
 mod issue;
+mod likely;
 mod lower;
 mod needs;
 mod outline;
@@ -42,6 +43,7 @@ pub use schema::{case_schema, schema};
 pub use spec::nearest;
 
 use interpolate::Secrets;
+use likely::Form;
 use reader::Part;
 use report::{Problem, Report};
 use spec::Cx;
@@ -213,19 +215,19 @@ pub fn compile_with(
     }
     let needs = flow.as_ref().map(|flow| needs::needs(flow, &report)).unwrap_or_default();
     let plan = flow.filter(|_| !report.has_errors()).and_then(|flow| lower::lower(&flow, expression_env));
-    Compiled { needs, ..finish(report, plan, secrets, masks) }
+    Compiled { needs, ..finish(report, plan, secrets, masks, Form::Read) }
 }
 
 /// The outcome for a flow that has no tree, where no secret is known for one.
 fn unread(report: Report) -> Compiled {
-    let texts = (0..).zip(report.files());
-    let masks = texts.flat_map(|(file, (_, text))| text.likely_secrets(file)).collect();
-    finish(report, None, Secrets::default(), masks)
+    finish(report, None, Secrets::default(), Vec::new(), Form::Unread)
 }
 
-fn finish(report: Report, plan: Option<Plan>, secrets: Secrets, masks: Vec<Span>) -> Compiled {
+/// `masks`: what is known to be secret.
+fn finish(report: Report, plan: Option<Plan>, secrets: Secrets, masks: Vec<Span>, form: Form) -> Compiled {
     let masked = (0..).zip(report.files()).map(|(file, (name, text))| {
-        let here: Vec<Span> = masks.iter().copied().filter(|span| span.file == file).collect();
+        let mut here: Vec<Span> = masks.iter().copied().filter(|span| span.file == file).collect();
+        here.extend(likely::secrets(text, file, form));
         (name.clone(), text.masked(&here))
     });
     let excerpts = masked.collect();

@@ -116,6 +116,11 @@ impl Text {
         &self.text
     }
 
+    /// How many lines there are.
+    pub(crate) fn line_count(&self) -> u32 {
+        clamp(self.lines.len())
+    }
+
     /// A line without its end; empty beyond the last.
     pub(crate) fn line(&self, line: u32) -> &str {
         let line = line as usize;
@@ -166,24 +171,6 @@ impl Text {
             }
         }
         String::from_utf8(bytes).unwrap_or_default()
-    }
-
-    /// The stretches after keys that sound like secrets, for a file that could not be read as a tree.
-    pub(crate) fn likely_secrets(&self, file: FileId) -> Vec<Span> {
-        const WORDS: [&str; 5] = ["password", "secret", "token", "username", "pem"];
-        let mut spans = Vec::new();
-        for (line, _) in self.lines.iter().enumerate() {
-            let line = clamp(line);
-            let text = self.line(line).to_ascii_lowercase();
-            let Some(word) = WORDS.iter().filter_map(|word| text.find(word)).min() else { continue };
-            // To the end of the line: without a tree, nobody knows where the value ends.
-            if let Some(colon) = text[word..].find(':') {
-                let col = clamp(text[..word + colon].chars().count() + 1);
-                let end = clamp(text.chars().count());
-                spans.push(Span { file, start: Pos { line, col }, end: Pos { line, col: end } });
-            }
-        }
-        spans
     }
 
     /// A span as people and excerpts need it.

@@ -93,7 +93,9 @@ pub fn tap(files: &[FileOutcome]) -> String {
     let mut text = format!("TAP version 14\n1..{}\n", all(files));
     let cases = files.iter().flat_map(|file| file.cases.iter().map(move |case| (file, case)));
     for (number, (FileOutcome { file, .. }, case)) in (1..).zip(cases) {
+        // One line: a name with a line end could pass for a result.
         let name = format!("{file}: {}", case.name).replace('\\', "\\\\").replace('#', "\\#");
+        let name = name.replace(['\n', '\r'], " ");
         match &case.failure {
             None => text.push_str(&format!("ok {number} - {name}\n")),
             Some(failure) => {
@@ -224,5 +226,9 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("  ---\n  message: |-\n    a.test.yaml:7:11: topic"), "{text}");
+        let mut forged = files();
+        forged[0].cases[0].name.push_str("\nok 2 - forged");
+        let text = tap(&forged);
+        assert_eq!(text.lines().filter(|line| line.starts_with("ok ")).count(), 1, "{text}");
     }
 }
