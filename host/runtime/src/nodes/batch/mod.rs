@@ -14,6 +14,7 @@ mod collect;
 mod derive;
 mod held;
 mod node;
+mod order;
 #[cfg(test)]
 mod tests;
 mod window;

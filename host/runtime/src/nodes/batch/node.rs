@@ -8,19 +8,20 @@
 //!   by its instance; where running rows again could repeat what they did outside, a trap is the fault of all.
 //! - At most `concurrency` calls are under way.
 //! - Where rows are made, a batch waits while as much was made of its partitions' records as may be, unless all else waits
-//!   for it; the bound is passed by what one call makes.
+//!   for it, or for one behind it; the bound is passed by what one call makes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loom_delivery::{Mutation, Token, mutated};
+use loom_delivery::Token;
 use loom_plugin::{Breaker, Cause, Permit, RowFailure};
 use loom_types::{Batch, Moment, PartitionId};
 
 use super::calls::{BatchAnswer, BatchCalls};
 use super::derive::{count, derive};
 use super::held::{Held, Judgement, Through};
+use super::order::{Ahead, Lets};
 use crate::late::Stand;
 use crate::nodes::call::record;
 use crate::nodes::plugins::Label;
@@ -50,16 +51,6 @@ pub(crate) struct Batching {
     pub fails_batches: bool,
     /// Whether rows are made of rows, so that calls wait for the bound of what is made.
     pub grows: bool,
-}
-
-impl Batching {
-    /// Whether the bound of what is made lets a batch be called.
-    fn lets(&self, held: &Held, room: Room<'_>) -> bool {
-        let mut partitions = held.partitions().iter();
-        !self.grows
-            || partitions.all(|partition| room.is_there(*partition))
-            || held.may_hold_oldest(room.accounts)
-    }
 }
 
 /// What each row adds to the time of a call.
@@ -160,10 +151,11 @@ impl BatchNode {
         {
             return None;
         }
+        let lets = self.lets(room);
         let mut ahead = Ahead::new(self.parts.ordered);
         let mut first: Option<Moment> = None;
-        for held in self.held.values() {
-            let due = held.next_call().filter(|_| !ahead.blocks(held) && self.parts.lets(held, room));
+        for (number, held) in &self.held {
+            let due = held.next_call().filter(|_| !ahead.blocks(held) && lets.call(*number));
             first = first.into_iter().chain(due).min();
             if first == Some(Moment::START) {
                 break;
@@ -229,6 +221,11 @@ impl BatchNode {
         free && rows.tokens.iter().all(fits)
     }
 
+    /// Which batches the bound of what is made lets be called.
+    fn lets(&self, room: Room<'_>) -> Lets {
+        if self.parts.grows { Lets::new(&self.held, self.parts.ordered, room) } else { Lets::All }
+    }
+
     /// Calls the plugin for a batch that came, before anything else is called.
     fn call_at_once(&mut self, batch: &Arc<Batch>, ids: &[u32], now: Moment) -> Option<BatchAnswer> {
         let allowance = match self.parts.breaker.permit(now) {
@@ -254,11 +251,11 @@ impl BatchNode {
             Permit::Probe => (1, u32::MAX),
             Permit::Rows { allowance } => (usize::MAX, allowance),
         };
+        let lets = self.lets(room);
         let mut ahead = Ahead::new(self.parts.ordered);
-        let parts = &self.parts;
-        let ready = self.held.iter_mut().find(|(_, held)| {
+        let ready = self.held.iter_mut().find(|(number, held)| {
             let due = held.next_call().is_some_and(|due| due <= now);
-            let ready = due && !ahead.blocks(held) && parts.lets(held, room);
+            let ready = due && !ahead.blocks(held) && lets.call(**number);
             ahead.passes(held, held.is_late() || held.next_call().is_some());
             ready
         });
@@ -369,30 +366,6 @@ impl BatchNode {
             }
         }
         leaving.into_iter().filter_map(|number| self.held.remove(&number)).collect()
-    }
-}
-
-/// The partitions that batches wait for, while batches are looked through in their order.
-struct Ahead {
-    ordered: bool,
-    partitions: BTreeSet<PartitionId>,
-}
-
-impl Ahead {
-    fn new(ordered: bool) -> Ahead {
-        Ahead { ordered: ordered && !mutated(Mutation::WaitingIsOvertaken), partitions: BTreeSet::new() }
-    }
-
-    /// Whether this batch waits for one before it.
-    fn blocks(&self, held: &Held) -> bool {
-        held.partitions().iter().any(|partition| self.partitions.contains(partition))
-    }
-
-    /// The next batch: `holds` where those behind it wait for it. What waits holds back what is behind it in turn.
-    fn passes(&mut self, held: &Held, holds: bool) {
-        if self.ordered && (holds || self.blocks(held)) {
-            self.partitions.extend(held.partitions());
-        }
     }
 }
 

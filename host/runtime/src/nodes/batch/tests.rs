@@ -17,6 +17,7 @@ use proptest::prelude::*;
 use super::calls::{Answered, BatchAnswer, BatchCalls};
 use super::collect::{Collect, CollectBounds, Key};
 use super::derive::derive;
+use super::held::Held;
 use super::node::{BatchNode, Batching};
 use crate::nodes::plugins::Label;
 use crate::nodes::waiting::Fault;
@@ -684,6 +685,36 @@ fn where_rows_are_made_the_bound_of_what_is_made_holds_batches_but_for_the_oldes
     let narrow = Room { accounts: &bench.accounts, bounds: Bounds { records: 0, bytes: 0 } };
     assert_eq!(bench.node.next_due(narrow), Some(Moment::START), "all else waits for it");
     assert_eq!(progress(&mut bench), [0, 0]);
+}
+
+/// A batch by a key is of several partitions: the one with a partition's oldest record may wait behind one that has no room.
+#[test]
+fn the_bound_of_what_is_made_holds_no_batch_that_the_oldest_record_waits_behind() {
+    for (ordered, expected) in [(true, vec![vec![2, 2], vec![0, 1]]), (false, vec![vec![0, 1]])] {
+        let mut bench = Bench::new(Setup { ordered, ..DIRECT }, |offsets, _| (0, pass(offsets)));
+        bench.node.parts.grows = true;
+        let [zero, one] = [bench.partitions[0], bench.partitions[1]];
+        let mut tokens = BTreeMap::new();
+        for partition in [zero, one] {
+            for offset in 0..3 {
+                let token = bench.accounts.register(partition, RecordOffset(offset), 1);
+                tokens.insert((partition.0 as i32, offset), token);
+            }
+        }
+        // What was made of this one waits for others behind the node; the other partition's oldest is there too.
+        bench.accounts.count_made(&tokens[&(0, 1)], MadeOf { rows: 10, bytes: 0 });
+        for rows in [[(0, 2), (1, 2)], [(0, 0), (1, 1)]] {
+            let tokens = rows.iter().map(|row| tokens.remove(row).unwrap()).collect();
+            bench.node.push(RowSet::all(batch(&rows), tokens, None), Moment::START);
+        }
+        let room = Room { accounts: &bench.accounts, bounds: Bounds { records: 10, bytes: u64::MAX } };
+        assert_eq!(bench.node.next_due(room), Some(Moment::START), "ordered: {ordered}");
+        let (leaving, _) = bench.node.progress(Moment::START, 0.5, room, &mut || true);
+        assert_eq!(bench.calls(), expected, "ordered: {ordered}");
+        leaving.into_iter().for_each(Held::give_up);
+        bench.node.abandon();
+        tokens.into_values().for_each(Token::give_up);
+    }
 }
 
 /// Rows that a batch expander made in several calls leave in the order of their batch.
