@@ -430,6 +430,28 @@ fn a_node_waits_with_concurrency_or_the_network_and_says_where_order_means_nothi
 }
 
 #[test]
+fn leave_to_replace_keys_has_no_effect_without_a_partitioner_and_says_so() {
+    let idle = "VALUE_INVALID process[0].allow_repartition";
+    for (options, expected) in [
+        ("allow_repartition: true", &[idle][..]),
+        ("key: payload.k, allow_repartition: true", &[idle]),
+        ("key: { plugin: s }, allow_repartition: true", &[idle]),
+        ("allow_repartition: false", &[]),
+        ("partitioner: s, allow_repartition: true", &[]),
+        ("partitioner: { plugin: s }, allow_repartition: true", &[]),
+        // A partitioner that is not understood is meant.
+        ("partitioner: 'payload.k', allow_repartition: true", &[]),
+        ("partitioner: [ s ], allow_repartition: true", &[]),
+    ] {
+        let text =
+            around_with(&format!("[ {{ into_topic: a, {options} }} ]"), "errors: { default: [ drain ] }");
+        let compiled = check(&text.replace("component: step.wasm", "component: partitioner.wasm"));
+        let found = warnings(&compiled).into_iter().filter(|warning| warning.starts_with("VALUE_INVALID"));
+        assert_eq!(found.collect::<Vec<_>>(), expected, "{options}");
+    }
+}
+
+#[test]
 fn errors_inside_a_route_have_no_effect_and_say_so() {
     let compiled = check(&around_with(
         "[ { into_topic: a } ]",

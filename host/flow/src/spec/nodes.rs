@@ -154,9 +154,19 @@ fn expand_routes(cx: &mut Cx<'_>, field: &Field<'_>, options: CallOptions) -> Ki
 fn into_topic(cx: &mut Cx<'_>, field: &Field<'_>, fields: &mut Fields<'_>) -> Kind {
     let output = name(cx, field);
     let key = fields.take("key").map(|field| choice(cx, &field, Wants::Key));
-    let partitioner = fields.take("partitioner").and_then(|field| partitioner(cx, &field));
-    let allow_repartition = fields.take("allow_repartition").and_then(|field| boolean(cx, &field));
-    let allow_repartition = allow_repartition.is_some_and(|at| at.value);
+    let made_by = fields.take("partitioner");
+    let repartition = fields.take("allow_repartition").and_then(|field| boolean(cx, &field));
+    let repartition = repartition.filter(|at| at.value);
+    if let (Some(at), None) = (&repartition, &made_by) {
+        let message =
+            "`allow_repartition: true` has no effect: there is no `partitioner` that could make keys";
+        let problem = Problem::warning(Code::ValueInvalid, message).hint(
+            "name one beside it, `partitioner: NAME`; `key`, which needs no leave, replaces every record's key",
+        );
+        cx.push(&at.place, problem);
+    }
+    let partitioner = made_by.and_then(|field| partitioner(cx, &field));
+    let allow_repartition = repartition.is_some();
     let dlq = fields.take("dlq").and_then(|field| name(cx, &field));
     let times = [("source", Timestamp::Source), ("now", Timestamp::Now)];
     let timestamp = fields.take("timestamp").and_then(|field| word(cx, &field, &times));
