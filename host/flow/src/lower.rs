@@ -8,7 +8,6 @@ use std::sync::Arc;
 use loom_types::ErrorKind;
 
 use crate::ask::Role;
-use crate::expr::Expr;
 use crate::plan::{
     By, CallPlan, CollectPlan, ConsumerPlan, NodeKind, NodePlan, OnTrap, OutputId, OutputPlan, Partitioner,
     Plan, PluginId, PluginPlan, ProcessPlan, RouteId, RoutePlan, Switch, Unrouted,
@@ -48,15 +47,6 @@ pub(crate) fn lower(flow: &FlowSpec, env: BTreeMap<String, String>) -> Option<Pl
         unrouted: flow.errors.as_ref().map_or(Unrouted::Drop, |errors| errors.unrouted),
         env: Arc::new(env),
     })
-}
-
-/// The outer option is whether it could be lowered, the inner whether it is there.
-fn key_of(key: Option<&Choice>) -> Option<Option<Arc<Expr>>> {
-    match key {
-        None => Some(None),
-        Some(Choice::Expr(ExprSpec { expr: Some(expr) })) => Some(Some(expr.clone())),
-        Some(_) => None,
-    }
 }
 
 fn consumer(spec: &ConsumerSpec) -> Option<ConsumerPlan> {
@@ -138,7 +128,7 @@ impl Lower<'_> {
                     max_records: *max_records,
                     max_bytes: *max_bytes,
                     timeout: *timeout,
-                    key: key_of(key.as_ref())?,
+                    key: self.key(key.as_ref())?,
                 })
             }
             Kind::ForEach => NodeKind::ForEach,
@@ -195,6 +185,14 @@ impl Lower<'_> {
         }
     }
 
+    /// The outer option is whether it could be lowered, the inner whether it is there.
+    fn key(&mut self, key: Option<&Choice>) -> Option<Option<By>> {
+        match key {
+            None => Some(None),
+            Some(key) => self.by(key).map(Some),
+        }
+    }
+
     fn switch(&mut self, switch: &SwitchSpec, around: Option<Routes>) -> Option<Switch> {
         let lowered = match &switch.branches {
             Branches::When(branches) => {
@@ -229,10 +227,7 @@ impl Lower<'_> {
     }
 
     fn topic(&mut self, topic: &IntoTopic) -> Option<NodeKind> {
-        let key = match &topic.key {
-            None => None,
-            Some(key) => Some(self.by(key)?),
-        };
+        let key = self.key(topic.key.as_ref())?;
         let partitioner = match &topic.partitioner {
             None => None,
             Some(name) => {

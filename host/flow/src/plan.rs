@@ -476,8 +476,8 @@ pub struct CollectPlan {
     pub max_bytes: Option<u64>,
     /// After its first record.
     pub timeout: Option<Duration>,
-    /// Records with the same key are gathered together; without it, those of one source partition.
-    pub key: Option<Arc<Expr>>,
+    /// Records with the same key are gathered together; without it, those of one source partition. Their own keys stay.
+    pub key: Option<By>,
 }
 
 /// What a trap in a batch leads to.

@@ -367,10 +367,11 @@ fn what_cannot_run_yet_is_refused_at_its_place_and_looked_into() {
         ("[ for_each, drain ]", &["SHAPE_MISMATCH process[0]"]),
         (
             "[ { collect_batch: { max_records: 9, key: { plugin: nobody } } }, drain ]",
-            &[
-                "NOT_AVAILABLE process[0].collect_batch.key",
-                "PLUGIN_UNKNOWN process[0].collect_batch.key.plugin",
-            ],
+            &["PLUGIN_UNKNOWN process[0].collect_batch.key.plugin"],
+        ),
+        (
+            "[ { collect_batch: { max_records: 9, key: { plugin: s } } }, drain ]",
+            &["PLUGIN_ROLE_MISSING process[0].collect_batch.key.plugin"],
         ),
         ("[ { router: { branches: { a: [] } } }, drain ]", &["FORK_SELECTOR_MISSING process[0].router"]),
         (

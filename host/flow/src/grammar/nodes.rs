@@ -178,7 +178,8 @@ static BATCH_BOUNDS: Mapping = Mapping {
         Key::new(
             "key",
             Value::Choice,
-            "Records with the same key are gathered together; without it those of a source partition.",
+            "Records with the same key are gathered together: a CEL expression as at `into_topic`, or `{ plugin: NAME }`, a \
+             partitioner. Their own keys stay. Without it those of a source partition are.",
         )
         .example("payload.customer"),
     ],

@@ -115,7 +115,7 @@ impl Words<'_> {
         ];
         let bounds = parts.into_iter().flatten().collect::<Vec<_>>().join(" or ");
         match key {
-            Some(key) => format!("of {bounds}, by {}", self.expression(key.source())),
+            Some(key) => format!("of {bounds}, by {}", self.by(key)),
             None => format!("of {bounds}"),
         }
     }

@@ -348,7 +348,7 @@ impl Writer<'_> {
         entries.extend(max_records.map(|records| entry("max_records", Outline::word(records))));
         entries.extend(max_bytes.map(|bytes| entry("max_bytes", size(bytes))));
         entries.extend(timeout.map(|time| entry("timeout_ms", Outline::word(time.as_millis()))));
-        entries.extend(key.iter().map(|key| entry("key", self.say(key.source()))));
+        entries.extend(key.iter().map(|key| entry("key", self.by(key))));
         Outline::Mapping(entries)
     }
 

@@ -119,18 +119,9 @@ fn collect_batch(cx: &mut Cx<'_>, field: &Field<'_>) -> Kind {
     let max_records = records.and_then(|field| count(cx, &field));
     let max_bytes = bytes.and_then(|field| size(cx, &field));
     let timeout = time.and_then(|field| millis(cx, &field, Zero::Refused));
-    let key = fields.take("key").map(|field| key(cx, &field));
+    let key = fields.take("key").map(|field| choice(cx, &field, Wants::Key));
     fields.finish(cx, "`collect_batch`");
     Kind::CollectBatch { max_records, max_bytes, timeout, key }
-}
-
-/// A key that an expression gives.
-fn key(cx: &mut Cx<'_>, field: &Field<'_>) -> Choice {
-    let key = choice(cx, field, Wants::Key);
-    if matches!(key, Choice::Plugin(_)) {
-        cx.not_available(&field.key_place(), "`key` by a plugin");
-    }
-    key
 }
 
 fn broadcast(cx: &mut Cx<'_>, field: &Field<'_>) -> Kind {

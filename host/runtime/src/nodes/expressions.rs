@@ -48,19 +48,6 @@ impl Flow {
         Evaluated { passed, failed }
     }
 
-    /// The same; those that failed take their route.
-    pub(super) fn passed<T>(
-        &mut self,
-        id: NodeId,
-        rows: RowSet,
-        eval: impl FnMut(&mut Scope<'_>) -> Result<T, EvalError>,
-        each: impl FnMut(T),
-    ) -> RowSet {
-        let Evaluated { passed, failed } = self.evaluate(rows, eval, each);
-        self.failed(id, failed);
-        passed
-    }
-
     /// `map`: the value becomes the payload.
     pub(super) fn map(&mut self, id: NodeId, rows: RowSet) {
         let Op::Map { expr, next } = &self.nodes[id.0].op else { return };

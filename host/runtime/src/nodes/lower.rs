@@ -12,7 +12,7 @@ use loom_kafka::Stamp;
 use loom_plugin::{Breaker, Limits, NodeContext, StartError};
 use loom_types::{Ending, ErrorKind, WorkerIndex};
 
-use super::batch::{BatchNode, BatchRole, Batching, Collect, CollectBounds};
+use super::batch::{BatchNode, BatchRole, Batching, Collect, CollectBounds, Gather};
 use super::call::PluginNode;
 use super::exits::Exits;
 use super::growth::Pace;
@@ -99,8 +99,10 @@ impl Lowering<'_> {
                 };
                 let runtime = &self.plan.runtime;
                 let most = (runtime.max_outstanding_records, runtime.max_outstanding_bytes);
-                let collect = Collect::new(bounds.key.clone(), limits, most, next);
-                self.push(node, Op::Collect(Box::new(collect)))
+                let gather = if bounds.key.is_some() { Gather::Key } else { Gather::Partition };
+                let collect = Collect::new(gather, limits, most, next);
+                let collect = self.push(node, Op::Collect(Box::new(collect)));
+                self.keys(node, bounds.key.as_ref(), None, collect)
             }
             // A batch goes where its rows go: see the module of batches.
             NodeKind::ForEach => next,
@@ -234,15 +236,14 @@ impl Lowering<'_> {
         }
     }
 
-    /// What makes the keys of an output's rows: first what `key` says, then the partitioner.
+    /// What makes the keys of a node's rows before they come to it: first what `key` says, then the partitioner.
     fn keys(
         &mut self,
         node: &NodePlan,
         key: Option<&By>,
         partitioner: Option<Partitioner>,
-        topic: Target,
+        mut next: Target,
     ) -> Target {
-        let mut next = topic;
         if let Some(Partitioner { plugin, repartition }) = partitioner {
             let keys = if repartition { Keys::All } else { Keys::Missing };
             next = self.call(node, &asked(plugin), Role::Key(keys), |_| Exits::Next(next));

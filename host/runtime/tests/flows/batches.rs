@@ -8,6 +8,7 @@ use loom_runtime::status::Release;
 use loom_runtime::{Board, Options};
 use serde_json::json;
 
+use crate::choosing::{GRANTS, commands, keys, offsets};
 use crate::harness::{
     broker, committed, committed_at, endings, envelopes, flow, in0, payloads, place, produce, refused_with,
     start, start_with, wide_broker,
@@ -107,6 +108,56 @@ fn records_are_gathered_by_partition_or_by_a_key_and_no_key_is_a_key_of_its_own(
         }
         seen.sort_unstable_by(|one, two| two.cmp(one));
         assert_eq!(seen, sizes, "by{key}");
+    }
+}
+
+#[test]
+fn a_partitioner_says_what_is_gathered_and_records_keep_the_keys_that_they_came_with() {
+    for grant in GRANTS {
+        // What waits for records that the bound does not let in leaves before it is full; the last ones leave in time.
+        for (timeout, bound) in
+            [("", ""), (", timeout_ms: 50", "runtime: { max_outstanding: { records: 2 } }\n")]
+        {
+            let broker = broker(&["out", "t", "r"]);
+            commands(
+                &broker,
+                &[
+                    ("key:a", "k0"),
+                    ("key:b", "k1"),
+                    // No answer in the end: it is gathered by the key that it has.
+                    ("retry-n:2", "a"),
+                    ("fail:x", "k3"),
+                    ("key:b", "k4"),
+                    ("reject:y", "k5"),
+                    ("none", "b"),
+                    ("key:a", "k7"),
+                ],
+            );
+            let rest = format!(
+                "plugins: {{ p: {{ component: '{{guests}}/probe-roles.wasm'{grant} }} }}
+process: [ {{ collect_batch: {{ max_records: 3{timeout}, key: {{ plugin: p }} }} }}, for_each, {{ into_topic: out }} ]
+errors: {{ task: [ {{ into_topic: t }} ], business: [ {{ into_topic: r }} ] }}
+{bound}"
+            );
+            let running = start(&flow("", &rest), &broker);
+            running.until_committed(8);
+            let outcome = running.stop();
+            assert_eq!((outcome.failures.len(), outcome.summary.ledger.live), (0, 0), "{grant}");
+            let mut written: Vec<_> = offsets(&broker, "out").into_iter().zip(keys(&broker, "out")).collect();
+            let expected = [(1, "k1"), (4, "k4"), (6, "b"), (0, "k0"), (2, "a"), (7, "k7")];
+            let mut expected = expected.map(|(offset, key)| (offset, key.to_owned()));
+            if !bound.is_empty() {
+                written.sort();
+                expected.sort();
+            }
+            assert_eq!(written, expected, "{grant} {bound}");
+            for (topic, offset, key) in [("t", 3, "k3"), ("r", 5, "k5")] {
+                let failed = envelopes(&broker, topic);
+                assert_eq!(failed.len(), 1, "{topic} {grant}");
+                let record = &failed[0]["record"];
+                assert_eq!((&record["offset"], &record["key"]), (&json!(offset), &json!(key)), "{topic}");
+            }
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::harness::{broker, committed, endings, envelopes, flow, header, payloads, produce, start};
 
 /// A record for each command, with a key where one is given.
-fn commands(broker: &MemoryBroker, records: &[(&str, &str)]) {
+pub fn commands(broker: &MemoryBroker, records: &[(&str, &str)]) {
     for (offset, (command, key)) in records.iter().enumerate() {
         let text = json!({"do": command, "at": offset}).to_string();
         let key = (!key.is_empty()).then(|| (*key).into());
@@ -15,20 +15,20 @@ fn commands(broker: &MemoryBroker, records: &[(&str, &str)]) {
 }
 
 /// Offsets of the records of a topic, in the order in which they were written.
-fn offsets(broker: &MemoryBroker, topic: &str) -> Vec<u64> {
+pub fn offsets(broker: &MemoryBroker, topic: &str) -> Vec<u64> {
     let at = |text: String| serde_json::from_str::<serde_json::Value>(&text).unwrap()["at"].as_u64().unwrap();
     payloads(broker, topic).into_iter().map(at).collect()
 }
 
 /// Keys of the records of a topic.
-fn keys(broker: &MemoryBroker, topic: &str) -> Vec<String> {
+pub fn keys(broker: &MemoryBroker, topic: &str) -> Vec<String> {
     let records = broker.view(|view| view.records(topic));
     let text = |key: Option<Vec<u8>>| key.map_or("-".to_owned(), |key| String::from_utf8(key).unwrap());
     records.into_iter().map(|stored| text(stored.record.key)).collect()
 }
 
 /// Directly called, and beside the worker: a plugin that may use the network waits.
-const GRANTS: [&str; 2] = ["", ", allow: { http: ['localhost:9'] }"];
+pub const GRANTS: [&str; 2] = ["", ", allow: { http: ['localhost:9'] }"];
 
 #[test]
 fn a_selector_component_picks_the_branch_by_its_label() {

@@ -6,14 +6,15 @@
 //!   and when the node gathers more than the flow may have outstanding at all: so no bound can deadlock with one of a batch,
 //!   and where nothing is tracked memory is bounded all the same.
 //! - Rows of one kind of error only are one batch with each other.
+//! - Rows that are gathered by a key come with it as theirs, from the node of keys in front, and go on with the key that they
+//!   had before.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use loom_delivery::{Accounts, Token};
-use loom_flow::expr::Expr;
-use loom_types::{ErrorKind, Moment, PartitionId, RecordOffset};
+use loom_types::{Batch, ErrorKind, Moment, PartitionId, RecordOffset};
 
 use super::window::Window;
 use crate::nodes::{Flow, NodeId, Op, Target};
@@ -32,19 +33,43 @@ pub(crate) struct CollectBounds {
     pub timeout: Option<Duration>,
 }
 
+/// By what rows are gathered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gather {
+    /// By source partition.
+    Partition,
+    /// By the key that they come with.
+    Key,
+}
+
 /// Which rows are gathered together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Key {
+enum Key {
     /// Of one source partition.
     Partition(PartitionId),
     /// Of these bytes; none where a row has no key.
     Bytes(Option<Vec<u8>>),
 }
 
+impl Key {
+    fn of(gather: Gather, batch: &Batch, id: u32, token: &Token) -> Key {
+        match gather {
+            Gather::Partition => Key::Partition(token.partition()),
+            Gather::Key => Key::Bytes(batch.key(id).map(<[u8]>::to_vec)),
+        }
+    }
+
+    fn is_of(&self, batch: &Batch, id: u32, token: &Token) -> bool {
+        match self {
+            Key::Partition(partition) => *partition == token.partition(),
+            Key::Bytes(key) => key.as_deref() == batch.key(id),
+        }
+    }
+}
+
 /// See the module's description.
 pub(crate) struct Collect {
-    /// Gives the key; by source partition where there is none.
-    key: Option<Arc<Expr>>,
+    gather: Gather,
     next: Target,
     bounds: CollectBounds,
     /// Rows and bytes that all its batches may have together.
@@ -61,14 +86,9 @@ pub(crate) struct Collect {
 }
 
 impl Collect {
-    pub(crate) fn new(
-        key: Option<Arc<Expr>>,
-        bounds: CollectBounds,
-        most: (usize, u64),
-        next: Target,
-    ) -> Collect {
+    pub(crate) fn new(gather: Gather, bounds: CollectBounds, most: (usize, u64), next: Target) -> Collect {
         Collect {
-            key,
+            gather,
             next,
             bounds: CollectBounds { bytes: bounds.bytes.min(MOST_BYTES), ..bounds },
             most,
@@ -130,16 +150,10 @@ impl Collect {
         (self.rows, self.bytes) = (0, 0);
     }
 
-    /// Rows come, each with its key; the batches that leave, in order. `key` is asked for each row once, by position.
-    pub(super) fn arrive(
-        &mut self,
-        rows: RowSet,
-        key: impl FnMut(usize, &Token) -> Key,
-        now: Moment,
-        accounts: &Accounts,
-    ) -> Vec<RowSet> {
+    /// Rows come; the batches that leave, in order.
+    pub(super) fn arrive(&mut self, rows: RowSet, now: Moment, accounts: &Accounts) -> Vec<RowSet> {
         let mut leaving = Vec::new();
-        for (key, run) in runs(rows, key) {
+        for (key, run) in runs(rows, self.gather) {
             self.push(key, run, now, accounts, &mut leaving);
         }
         leaving
@@ -247,15 +261,7 @@ impl Flow {
     pub(in crate::nodes) fn collect_arrive(&mut self, id: NodeId, rows: RowSet) {
         let now = self.shared.now;
         let (node, accounts) = self.collect_node(id);
-        let leaving = match node.key.clone() {
-            None => node.arrive(rows, |_, token| Key::Partition(token.partition()), now, accounts),
-            Some(expr) => {
-                let mut keys = Vec::with_capacity(rows.len());
-                let rows = self.passed(id, rows, |scope| expr.key(scope), |key| keys.push(key));
-                let (node, accounts) = self.collect_node(id);
-                node.arrive(rows, |position, _| Key::Bytes(keys[position].take()), now, accounts)
-            }
-        };
+        let leaving = node.arrive(rows, now, accounts);
         self.send_batches(id, leaving);
     }
 
@@ -274,15 +280,19 @@ impl Flow {
     }
 }
 
-/// The rows in runs of one key, in order. `key` is asked for each row once, by position.
-fn runs(rows: RowSet, mut key: impl FnMut(usize, &Token) -> Key) -> Vec<(Key, RowSet)> {
+/// The rows in runs of one key, in order, with the keys that they had before they got those that gather them.
+fn runs(rows: RowSet, gather: Gather) -> Vec<(Key, RowSet)> {
     let mut runs: Vec<(Key, RowSet)> = Vec::new();
     let RowSet { batch, ids, tokens, route } = rows;
-    for (position, (id, token)) in ids.into_iter().zip(tokens).enumerate() {
-        let key = key(position, &token);
+    let former =
+        if batch.is_rekeyed() { Arc::new(Batch::clone(&batch).with_former_keys()) } else { batch.clone() };
+    for (id, token) in ids.into_iter().zip(tokens) {
         match runs.last_mut() {
-            Some((last, run)) if *last == key => run.push(id, token),
-            _ => runs.push((key, RowSet { batch: batch.clone(), ids: vec![id], tokens: vec![token], route })),
+            Some((last, run)) if last.is_of(&batch, id, &token) => run.push(id, token),
+            _ => runs.push((
+                Key::of(gather, &batch, id, &token),
+                RowSet { batch: former.clone(), ids: vec![id], tokens: vec![token], route },
+            )),
         }
     }
     runs

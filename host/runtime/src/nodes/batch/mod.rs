@@ -20,5 +20,5 @@ mod tests;
 mod window;
 
 pub(crate) use calls::{BatchCalls, BatchRole, Direct};
-pub(crate) use collect::{Collect, CollectBounds};
+pub(crate) use collect::{Collect, CollectBounds, Gather};
 pub(crate) use node::{BatchNode, Batching};

@@ -15,7 +15,7 @@ use loom_types::{
 use proptest::prelude::*;
 
 use super::calls::{Answered, BatchAnswer, BatchCalls};
-use super::collect::{Collect, CollectBounds, Key};
+use super::collect::{Collect, CollectBounds, Gather};
 use super::derive::derive;
 use super::held::Held;
 use super::node::{BatchNode, Batching};
@@ -535,7 +535,7 @@ impl Gathering {
     fn new(records: usize, bytes: u64, timeout_ms: Option<u64>, most: (usize, u64)) -> Gathering {
         let timeout = timeout_ms.map(Duration::from_millis);
         let bounds = CollectBounds { records, bytes, timeout };
-        let node = Collect::new(None, bounds, most, Target::End(Ending::Drained));
+        let node = Collect::new(Gather::Partition, bounds, most, Target::End(Ending::Drained));
         let mut accounts = Accounts::tracked();
         let partitions = (0..3).map(|_| accounts.add_partition(CommitOffset(0), None)).collect();
         Gathering { node, accounts, partitions, next: vec![0; 3] }
@@ -550,8 +550,7 @@ impl Gathering {
             tokens.push(self.accounts.register(self.partitions[*partition], RecordOffset(offset), 1));
         }
         let rows = RowSet::all(batch(&rows), tokens, route);
-        let key = |_: usize, token: &Token| Key::Partition(token.partition());
-        let leaving = self.node.arrive(rows, key, ms(at), &self.accounts);
+        let leaving = self.node.arrive(rows, ms(at), &self.accounts);
         self.told(leaving)
     }
 
