@@ -190,6 +190,19 @@ impl Batch {
         }
     }
 
+    /// The same rows without types.
+    #[must_use]
+    pub fn untyped(mut self) -> Batch {
+        self.types = None;
+        self
+    }
+
+    /// Whether rows may have types.
+    #[must_use]
+    pub fn is_typed(&self) -> bool {
+        self.types.is_some()
+    }
+
     /// The batch as new rows of its records, with these names ([`Source::row`]), which must be UTF-8, and without types.
     /// Panics when there is not one for each row.
     #[must_use]

@@ -275,3 +275,17 @@ process:
         assert_eq!(payloads(&broker, "out"), expected, "{options}");
     }
 }
+
+#[test]
+fn no_row_of_a_batch_has_a_type_whether_the_batch_was_full_or_not() {
+    let broker = broker(&["a", "b"]);
+    produce(&broker, &["rows:a/1,a/2,a/3"]);
+    let untyped = "{ fork: { when: [ { if: msg.type == null, process: [ { into_topic: a } ] } ], \
+                   default: [ { into_topic: b } ] } }";
+    let batch = "{ collect_batch: { max_records: 2, timeout_ms: 50 } }";
+    let of_a = format!("routes: {{ a: [ {batch}, for_each, {untyped} ] }}");
+    let running = start(&flow("", &routes(&of_a, "", "")), &broker);
+    running.until_committed(1);
+    assert_eq!(ended(&running.stop()), [("topic", 3)]);
+    assert_eq!((payloads(&broker, "a").len(), payloads(&broker, "b").len()), (3, 0));
+}

@@ -151,8 +151,12 @@ impl Collect {
     }
 
     /// Rows come; the batches that leave, in order.
-    pub(super) fn arrive(&mut self, rows: RowSet, now: Moment, accounts: &Accounts) -> Vec<RowSet> {
+    pub(super) fn arrive(&mut self, mut rows: RowSet, now: Moment, accounts: &Accounts) -> Vec<RowSet> {
         let mut leaving = Vec::new();
+        // Rows of several expanders may meet in a batch, which have no types in common: so no batch has any, however it leaves.
+        if rows.batch.is_typed() {
+            rows.batch = Arc::new(Batch::clone(&rows.batch).untyped());
+        }
         for (key, run) in runs(rows, self.gather) {
             self.push(key, run, now, accounts, &mut leaving);
         }
