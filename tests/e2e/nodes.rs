@@ -6,7 +6,7 @@ use loom_tests::host::{Folder, Host};
 use loom_tests::kafka::{Record, Space, shared};
 
 /// A folder with a flow from `input`: `rest` is what follows the `kafka` section.
-fn folder(space: &Space<'_>, group: &str, input: &str, rest: &str) -> Result<Folder> {
+pub(super) fn folder(space: &Space<'_>, group: &str, input: &str, rest: &str) -> Result<Folder> {
     let folder = Folder::new()?;
     let brokers = space.broker().address();
     let text = format!(

@@ -2,20 +2,10 @@
 
 use anyhow::Result;
 use loom_tests::guests::component;
-use loom_tests::host::{Folder, Host};
-use loom_tests::kafka::{Record, Space, shared};
+use loom_tests::host::Host;
+use loom_tests::kafka::{Record, shared};
 
-/// A folder with a flow from `input`: `rest` is what follows the `kafka` section.
-fn folder(space: &Space<'_>, group: &str, input: &str, rest: &str) -> Result<Folder> {
-    let folder = Folder::new()?;
-    let brokers = space.broker().address();
-    let text = format!(
-        "name: e2e\nkafka:\n  consumer: {{ brokers: [\"{brokers}\"], group_id: {group}, topics: [{input}], delivery: \
-         at_least_once, auto_offset_reset: earliest }}\n  producer: {{ brokers: [\"{brokers}\"] }}\n{rest}"
-    );
-    folder.write("flow.yaml", text)?;
-    Ok(folder)
-}
+use super::nodes::folder;
 
 #[test]
 fn a_router_and_a_partitioner_keep_order_and_the_keys_that_are_there() -> Result<()> {
