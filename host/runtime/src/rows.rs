@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use loom_delivery::Token;
-use loom_types::{Batch, Ending, ErrorKind, PartitionId};
+use loom_types::{Batch, Ending, ErrorKind, PartitionId, Place};
 
 /// Rows of one batch that move together.
 #[derive(Debug)]
@@ -139,6 +139,42 @@ impl Row {
     /// What it counts towards bounds of bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.batch.row_bytes(self.id) as u64
+    }
+}
+
+/// The batches that rows of several are gathered from, each once.
+#[derive(Default)]
+pub(crate) struct Parts(Vec<Arc<Batch>>);
+
+impl Parts {
+    /// The number by which a [`Place`] names a batch; a new one where it was not asked for before.
+    pub(crate) fn number(&mut self, batch: &Arc<Batch>) -> u32 {
+        // Neighbours mostly come from one batch.
+        let known = self.0.iter().rposition(|part| Arc::ptr_eq(part, batch));
+        let number = known.unwrap_or_else(|| {
+            self.0.push(batch.clone());
+            self.0.len() - 1
+        });
+        number as u32
+    }
+
+    /// The batch that all rows are of, where they are of one.
+    pub(crate) fn only(&self) -> Option<&Arc<Batch>> {
+        match &self.0[..] {
+            [batch] => Some(batch),
+            _ => None,
+        }
+    }
+
+    /// What a row counts towards bounds of bytes.
+    pub(crate) fn row_bytes(&self, (part, row): Place) -> usize {
+        self.0[part as usize].row_bytes(row)
+    }
+
+    /// One batch of the rows at these places.
+    pub(crate) fn gather(&self, places: &[Place]) -> Batch {
+        let parts: Vec<&Batch> = self.0.iter().map(|part| &**part).collect();
+        Batch::gather(&parts, places)
     }
 }
 

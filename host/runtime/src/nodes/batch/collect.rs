@@ -74,10 +74,10 @@ pub(crate) struct Collect {
     bounds: CollectBounds,
     /// Rows and bytes that all its batches may have together.
     most: (usize, u64),
-    /// By number, in the order in which they were opened: so the first one is due first.
-    windows: BTreeMap<u64, Window>,
+    /// By number, in the order in which they were opened: so the first one is due first. Each with its key.
+    windows: BTreeMap<u64, (Key, Window)>,
+    /// The number of the one that is open for a key.
     open: HashMap<(Option<ErrorKind>, Key), u64>,
-    keys: BTreeMap<u64, (Option<ErrorKind>, Key)>,
     /// Those that are asked for before their time.
     asked: BTreeSet<u64>,
     number: u64,
@@ -94,7 +94,6 @@ impl Collect {
             most,
             windows: BTreeMap::new(),
             open: HashMap::new(),
-            keys: BTreeMap::new(),
             asked: BTreeSet::new(),
             number: 0,
             rows: 0,
@@ -113,7 +112,7 @@ impl Collect {
 
     /// Every batch that is being gathered, with when it leaves by itself.
     pub(crate) fn windows(&self) -> impl Iterator<Item = (&Window, Option<Moment>)> {
-        self.windows.values().map(|window| (window, self.leaves_at(window)))
+        self.windows.values().map(|(_, window)| (window, self.leaves_at(window)))
     }
 
     fn leaves_at(&self, window: &Window) -> Option<Moment> {
@@ -125,12 +124,12 @@ impl Collect {
         if !self.asked.is_empty() {
             return Some(Moment::START);
         }
-        self.windows.first_key_value().and_then(|(_, window)| self.leaves_at(window))
+        self.windows.first_key_value().and_then(|(_, (_, window))| self.leaves_at(window))
     }
 
     /// Asks for the batches that a partition may wait for, whose oldest record is this.
     pub(crate) fn ask_for(&mut self, partition: PartitionId, oldest: RecordOffset) {
-        let held = self.windows.iter().filter(|(_, window)| window.may_hold(partition, oldest));
+        let held = self.windows.iter().filter(|(_, (_, window))| window.may_hold(partition, oldest));
         self.asked.extend(held.map(|(number, _)| *number));
     }
 
@@ -141,11 +140,10 @@ impl Collect {
 
     /// Gives every row up, at a stop.
     pub(crate) fn abandon(&mut self) {
-        for window in std::mem::take(&mut self.windows).into_values() {
+        for (_, window) in std::mem::take(&mut self.windows).into_values() {
             window.give_up();
         }
         self.open.clear();
-        self.keys.clear();
         self.asked.clear();
         (self.rows, self.bytes) = (0, 0);
     }
@@ -166,17 +164,15 @@ impl Collect {
     /// The batches that leave now, in the order in which they were opened.
     pub(super) fn due(&mut self, now: Moment) -> Vec<RowSet> {
         let timed = self.windows.iter();
-        let timed = timed.take_while(|(_, window)| self.leaves_at(window).is_some_and(|at| at <= now));
+        let timed = timed.take_while(|(_, (_, window))| self.leaves_at(window).is_some_and(|at| at <= now));
         let mut due: BTreeSet<u64> = timed.map(|(number, _)| *number).collect();
         due.append(&mut self.asked);
         due.into_iter().filter_map(|number| self.close(number)).collect()
     }
 
     fn close(&mut self, number: u64) -> Option<RowSet> {
-        let window = self.windows.remove(&number)?;
-        if let Some(key) = self.keys.remove(&number) {
-            self.open.remove(&key);
-        }
+        let (key, window) = self.windows.remove(&number)?;
+        self.open.remove(&(window.route, key));
         self.asked.remove(&number);
         self.rows -= window.len();
         self.bytes -= window.bytes();
@@ -199,14 +195,14 @@ impl Collect {
                     None => {
                         self.number += 1;
                         self.open.insert(key.clone(), self.number);
-                        self.keys.insert(self.number, key.clone());
-                        self.windows.insert(self.number, Window::new(&rows.batch, rows.route, now));
+                        let window = Window::new(&rows.batch, rows.route, now);
+                        self.windows.insert(self.number, (key.1.clone(), window));
                         self.number
                     }
                 },
             };
             rows = self.fill(number, rows, accounts);
-            let window = &self.windows[&number];
+            let (_, window) = &self.windows[&number];
             let is_full = window.len() >= self.bounds.records || window.bytes() >= self.bounds.bytes;
             if is_full || !rows.is_empty() {
                 out.extend(self.close(number));
@@ -235,7 +231,7 @@ impl Collect {
 
     /// Copies rows into a batch as far as they fit, at least one into an empty one. Those that do not.
     fn fill(&mut self, number: u64, mut rows: RowSet, accounts: &Accounts) -> RowSet {
-        let Some(window) = self.windows.get_mut(&number) else { return rows };
+        let Some((_, window)) = self.windows.get_mut(&number) else { return rows };
         let (before, mut bytes) = ((window.len(), window.bytes()), window.bytes());
         let fits = |(count, id): &(usize, &u32)| {
             bytes += rows.batch.whole_row_bytes(**id) as u64;

@@ -9,7 +9,7 @@ use loom_types::{Batch, Moment, PartitionId, Place};
 use super::calls::BatchAnswer;
 use super::derive::{count, derive};
 use crate::late::{Judged, Stand, judge};
-use crate::rows::{FailedRow, Row, RowSet};
+use crate::rows::{FailedRow, Parts, Row, RowSet};
 
 /// See the module's description.
 pub(crate) struct Held {
@@ -348,24 +348,15 @@ pub(super) struct Again {
 
 /// Rows that several calls answered, or made, go on as one batch.
 fn one_batch(rows: Vec<Row>) -> Option<RowSet> {
-    let first = rows.first()?;
-    let (batch, route) = (first.batch.clone(), first.route);
-    if rows.iter().all(|row| Arc::ptr_eq(&row.batch, &batch)) {
-        let (ids, tokens) = rows.into_iter().map(|row| (row.id, row.token)).unzip();
-        return Some(RowSet { batch, ids, tokens, route });
-    }
-    let mut parts: Vec<Arc<Batch>> = Vec::new();
-    let mut places: Vec<Place> = Vec::with_capacity(rows.len());
-    let mut tokens = Vec::with_capacity(rows.len());
-    for row in rows {
-        let known = parts.iter().rposition(|part| Arc::ptr_eq(part, &row.batch));
-        let part = known.unwrap_or_else(|| {
-            parts.push(row.batch.clone());
-            parts.len() - 1
-        });
-        places.push((part as u32, row.id));
-        tokens.push(row.token);
-    }
-    let parts: Vec<&Batch> = parts.iter().map(|part| &**part).collect();
-    Some(RowSet::all(Batch::gather(&parts, &places), tokens, route))
+    let route = rows.first()?.route;
+    let mut parts = Parts::default();
+    let (places, tokens): (Vec<Place>, Vec<Token>) =
+        rows.into_iter().map(|row| ((parts.number(&row.batch), row.id), row.token)).unzip();
+    Some(match parts.only() {
+        Some(batch) => {
+            let ids = places.into_iter().map(|(_, id)| id).collect();
+            RowSet { batch: batch.clone(), ids, tokens, route }
+        }
+        None => RowSet::all(parts.gather(&places), tokens, route),
+    })
 }

@@ -1,12 +1,11 @@
 //! Rows of several sets, put back into the order of their source.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
 
 use loom_delivery::Token;
 use loom_types::{Batch, PartitionId, Place, RecordOffset, compare_rows};
 
-use crate::rows::RowSet;
+use crate::rows::{Parts, RowSet};
 
 /// Bytes of rows that are copied into one batch, at most; a single row may have more.
 const BATCH_BYTES: usize = 16 << 20;
@@ -56,24 +55,15 @@ fn merge_alike(mut sets: Vec<RowSet>, merged: &mut Vec<RowSet>) {
         let key = |slot: &Slot| (slot.partition, slot.offset);
         key(one).cmp(&key(other)).then_with(|| compare_rows(name(one), name(other)))
     });
-    let mut parts: Vec<Arc<Batch>> = Vec::new();
-    let part_of: Vec<u32> = sets
-        .iter()
-        .map(|set| {
-            let known = parts.iter().position(|part| Arc::ptr_eq(part, &set.batch));
-            known.unwrap_or_else(|| {
-                parts.push(set.batch.clone());
-                parts.len() - 1
-            }) as u32
-        })
-        .collect();
+    let mut parts = Parts::default();
+    let part_of: Vec<u32> = sets.iter().map(|set| parts.number(&set.batch)).collect();
     let places = slots.iter().map(|slot| (part_of[slot.set], sets[slot.set].ids[slot.at]));
     let places: Vec<Place> = places.collect();
     let route = sets[0].route;
     let mut tokens: Vec<Vec<Option<Token>>> =
         sets.into_iter().map(|set| set.tokens.into_iter().map(Some).collect()).collect();
     let tokens = slots.iter().filter_map(|slot| tokens[slot.set][slot.at].take()).collect();
-    if let [batch] = &parts[..] {
+    if let Some(batch) = parts.only() {
         let ids = places.into_iter().map(|(_, id)| id).collect();
         merged.push(RowSet { batch: batch.clone(), ids, tokens, route });
         return;
@@ -83,21 +73,20 @@ fn merge_alike(mut sets: Vec<RowSet>, merged: &mut Vec<RowSet>) {
 
 /// Makes batches of rows of several.
 fn gather(
-    parts: &[Arc<Batch>],
+    parts: &Parts,
     mut places: Vec<Place>,
     mut tokens: Vec<Token>,
     mut each: impl FnMut(Batch, Vec<Token>),
 ) {
-    let parts: Vec<&Batch> = parts.iter().map(|part| &**part).collect();
     while !places.is_empty() {
         let mut bytes = 0;
-        let fits = places.iter().take_while(|(part, row)| {
-            bytes += parts[*part as usize].row_bytes(*row);
+        let fits = places.iter().take_while(|place| {
+            bytes += parts.row_bytes(**place);
             bytes <= BATCH_BYTES
         });
         let rest = fits.count().max(1);
         let (later, behind) = (places.split_off(rest), tokens.split_off(rest));
-        each(Batch::gather(&parts, &places), tokens);
+        each(parts.gather(&places), tokens);
         (places, tokens) = (later, behind);
     }
 }
