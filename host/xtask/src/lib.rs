@@ -5,6 +5,7 @@
 
 pub mod guests;
 pub mod kafka;
+pub mod libraries;
 pub mod phases;
 pub mod programs;
 

@@ -8,6 +8,7 @@ mod tasks;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use xtask::libraries;
 
 const HELP: &str = "\
 Developer tasks of loom-host.
@@ -20,6 +21,7 @@ Usage: cargo xtask TASK [ARGUMENTS]
   lint           Formatting, clippy and documentation, of the host and of the guests, without a warning.
   ci             lint, then test: what has to pass before a change is taken.
   guests         Build all WebAssembly components: into plugins-example/*/plugins/ and target/guests/.
+  release        Build target/release/loom-host, for any machine of this kind: every C library is built from source.
   broker         Start a Kafka to try things with, print its address, and keep it until Ctrl-C.
   bench [ARGS]   Run the benches. ARGS: `tracker`, `crossing`, `kafka`, or none for all; what follows `--` goes to them.
   sim [ARGS]     Run the deterministic simulation over many seeds, or repeat one with its history: `sim --seed 7`.
@@ -56,12 +58,14 @@ fn main() -> ExitCode {
 }
 
 fn run(task: &str, arguments: &[String]) -> Result<ExitCode> {
+    libraries::choose()?;
     match task {
         "demo" => tasks::demo(arguments),
         "test" => tasks::test(arguments),
         "lint" => none(task, arguments, tasks::lint),
         "ci" => none(task, arguments, tasks::ci),
         "guests" => none(task, arguments, tasks::guests),
+        "release" => none(task, arguments, tasks::release),
         "broker" => none(task, arguments, tasks::broker),
         "bench" => tasks::bench(arguments),
         "sim" => tasks::sim(arguments),

@@ -7,16 +7,19 @@ use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+use crate::libraries::of_this_machine;
+
 /// Where a program of this name lies, if it is on the path.
 pub fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
-/// cargo, in the given folder: the very one that runs this task.
+/// cargo, in the given folder: the very one that runs this task, building for this machine.
 pub fn cargo(folder: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(folder);
+    of_this_machine(&mut command);
     command
 }
 

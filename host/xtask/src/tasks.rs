@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use xtask::guests::{TARGET, Which, build, ensure_target};
 use xtask::kafka::{Kafka, Options, jars};
+use xtask::libraries::from_source;
 use xtask::phases::Phases;
 use xtask::programs::{cargo, run};
 use xtask::root;
@@ -65,6 +66,20 @@ pub fn lint() -> Result<ExitCode> {
 pub fn ci() -> Result<ExitCode> {
     lint()?;
     test(&[])
+}
+
+/// The host as it is given to others.
+pub fn release() -> Result<ExitCode> {
+    let mut phases = Phases::new(1);
+    phases.run("loom-host, optimised, with every library in it", || {
+        let mut build = cargo(&root());
+        build.args(["build", "--release", "--locked", "--package", "loom-host", "--target-dir"]);
+        build.arg(root().join("target"));
+        from_source(&mut build);
+        run(&mut build)
+    })?;
+    eprintln!("target/release/loom-host is built");
+    Ok(ExitCode::SUCCESS)
 }
 
 /// A Kafka to try things with.
