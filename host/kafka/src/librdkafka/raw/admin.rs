@@ -10,6 +10,7 @@ use std::time::Duration;
 use loom_types::TopicId;
 use rdkafka::bindings as c;
 
+use super::calls;
 use super::client::{Client, millis};
 use super::code::{Code, take_error};
 use super::event::Event;
@@ -92,7 +93,8 @@ pub(in crate::librdkafka) fn describe_topics(
         c::rd_kafka_TopicCollection_destroy(asked);
     }
     let event = answer(&replies, timeout)?;
-    let mut answers: Vec<_> = names.iter().map(|_| Err(Code::UNKNOWN_TOPIC)).collect();
+    // A topic that the answer lacks is not one that is missing.
+    let mut answers: Vec<_> = names.iter().map(|_| Err(Code::BAD_MESSAGE)).collect();
     let mut count = 0;
     // SAFETY: the event is alive through all of this, and so is all that it points to; it is one of this question, since
     // the queue has no others.
@@ -167,7 +169,7 @@ pub(in crate::librdkafka) fn topic_configs(
         for index in 0..count {
             let resource = *resources.add(index);
             let name = CStr::from_ptr(c::rd_kafka_ConfigResource_name(resource));
-            let code = Code::from(c::rd_kafka_ConfigResource_error(resource));
+            let code = Code(calls::rd_kafka_ConfigResource_error(resource));
             let told = if code.is_error() {
                 Err((code, text(c::rd_kafka_ConfigResource_error_string(resource)).into_owned()))
             } else {
@@ -274,7 +276,7 @@ impl Options {
         let mut why = [0 as c_char; 256];
         // SAFETY: the options are alive, and the buffer's length is given. librdkafka takes up to an hour.
         super::client::ok(unsafe {
-            c::rd_kafka_AdminOptions_set_request_timeout(
+            calls::rd_kafka_AdminOptions_set_request_timeout(
                 options.ptr(),
                 millis(timeout).clamp(1, 3_600_000),
                 why.as_mut_ptr(),
@@ -296,7 +298,7 @@ impl Options {
         let mut why = [0 as c_char; 256];
         // SAFETY: the options are alive, and the buffer's length is given.
         super::client::ok(unsafe {
-            c::rd_kafka_AdminOptions_set_broker(self.ptr(), broker, why.as_mut_ptr(), why.len())
+            calls::rd_kafka_AdminOptions_set_broker(self.ptr(), broker, why.as_mut_ptr(), why.len())
         })
     }
 
@@ -329,7 +331,7 @@ unsafe fn error_code(error: *const c::rd_kafka_error_t) -> Code {
         return Code::NONE;
     }
     // SAFETY: by the contract above.
-    Code::from(unsafe { c::rd_kafka_error_code(error) })
+    Code(unsafe { calls::rd_kafka_error_code(error) })
 }
 
 /// None for the id of all zeros, which stands for "none".

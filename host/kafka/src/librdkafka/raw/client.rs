@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 
 use rdkafka::bindings as c;
 
+use super::calls;
 use super::code::{Code, take_error};
 use super::list::List;
 use super::queue::Queue;
+use super::time;
 use crate::librdkafka::files::Files;
 use crate::librdkafka::{hints, log};
 
@@ -19,6 +21,9 @@ const RELEASE: Duration = Duration::from_secs(1);
 
 /// The same where the release commits offsets first.
 const RELEASE_WITH_COMMIT: Duration = Duration::from_secs(3);
+
+/// What a call answers that took a setting.
+const CONF_OK: c_int = c::rd_kafka_conf_res_t::RD_KAFKA_CONF_OK as c_int;
 
 /// Room for librdkafka's explanations.
 const TEXT: usize = 512;
@@ -51,7 +56,7 @@ impl Conf {
         // SAFETY: the configuration is alive; the callback is static.
         unsafe { c::rd_kafka_conf_set_log_cb(conf.as_ptr(), Some(on_log)) };
         // SAFETY: as above.
-        unsafe { c::rd_kafka_conf_set_ssl_cert_verify_cb(conf.as_ptr(), Some(on_certificate)) };
+        unsafe { calls::rd_kafka_conf_set_ssl_cert_verify_cb(conf.as_ptr(), Some(on_certificate)) };
         Conf { native: conf, files: Vec::new() }
     }
 
@@ -64,10 +69,10 @@ impl Conf {
         // SAFETY: all pointers live through the call, and the buffer's length is given.
         let outcome = unsafe {
             let conf = self.native.as_ptr();
-            c::rd_kafka_conf_set(conf, name.as_ptr(), c_value.as_ptr(), why.as_mut_ptr(), why.len())
+            calls::rd_kafka_conf_set(conf, name.as_ptr(), c_value.as_ptr(), why.as_mut_ptr(), why.len())
         };
         match outcome {
-            c::rd_kafka_conf_res_t::RD_KAFKA_CONF_OK => {
+            CONF_OK => {
                 if key.starts_with("ssl.") && key.ends_with(".location") {
                     self.files.retain(|(set, _)| set != key);
                     self.files.push((key.to_owned(), value.to_owned()));
@@ -89,9 +94,9 @@ impl Conf {
         let (mut value, mut size) = ([0 as c_char; TEXT], TEXT);
         // SAFETY: the configuration is alive, and the buffer's length is given.
         let outcome = unsafe {
-            c::rd_kafka_conf_get(self.native.as_ptr(), name.as_ptr(), value.as_mut_ptr(), &mut size)
+            calls::rd_kafka_conf_get(self.native.as_ptr(), name.as_ptr(), value.as_mut_ptr(), &mut size)
         };
-        (outcome == c::rd_kafka_conf_res_t::RD_KAFKA_CONF_OK).then(|| sentence(&value))
+        (outcome == CONF_OK).then(|| sentence(&value))
     }
 
     /// Which events queues hand out, as a sum of `RD_KAFKA_EVENT_*`.
@@ -135,6 +140,9 @@ impl Client {
             }
         };
         conf.events(events);
+        if role == Role::Producer {
+            time::intercept(conf.native.as_ptr());
+        }
         // Before the client reads them: a file that is replaced in between counts as replaced.
         let files = Files::read(conf.files.iter().map(|(key, value)| (&**key, &**value)));
         let mut why = [0 as c_char; TEXT];
@@ -146,7 +154,7 @@ impl Client {
         std::mem::forget(conf);
         if matches!(role, Role::Consumer { .. }) {
             // SAFETY: the client is alive. From here on what would go to its main queue goes to the consumer's.
-            unsafe { c::rd_kafka_poll_set_consumer(handle.0.as_ptr()) };
+            unsafe { calls::rd_kafka_poll_set_consumer(handle.0.as_ptr()) };
         }
         Ok(Arc::new(Client { handle, role, files }))
     }
@@ -163,7 +171,7 @@ impl Client {
     /// Reads these partitions from their offsets, and no others. Waits for the client's own thread only.
     pub fn assign(&self, partitions: &List) -> Result<(), Code> {
         // SAFETY: client and list are alive; the list is copied.
-        ok(unsafe { c::rd_kafka_assign(self.ptr(), partitions.ptr()) })
+        ok(unsafe { calls::rd_kafka_assign(self.ptr(), partitions.ptr()) })
     }
 
     /// Stops reading these partitions and starts them at the list's offsets. Needed where fetching has ended with an
@@ -181,7 +189,7 @@ impl Client {
         // SAFETY: client and list are alive. With a time-out of 0 the call only bumps the partitions' versions, which
         // outdates what is queued, and enqueues the seek.
         unsafe { take_error(c::rd_kafka_seek_partitions(self.ptr(), partitions.ptr(), 0)) }?;
-        match partitions.iter().find_map(|entry| (entry.code != in_progress()).then_some(entry.code)) {
+        match partitions.iter().find_map(|entry| (entry.code != Code::IN_PROGRESS).then_some(entry.code)) {
             Some(code) if code.is_error() => Err(code),
             _ => Ok(()),
         }
@@ -190,7 +198,7 @@ impl Client {
     /// Marks offsets as done, for the client's own commits.
     pub fn store(&self, offsets: &List) -> Result<(), Code> {
         // SAFETY: client and list are alive.
-        ok(unsafe { c::rd_kafka_offsets_store(self.ptr(), offsets.ptr()) })
+        ok(unsafe { calls::rd_kafka_offsets_store(self.ptr(), offsets.ptr()) })
     }
 
     /// Commits the list; one answer with `request` comes on `replies`.
@@ -198,13 +206,13 @@ impl Client {
         let opaque = request as usize as *mut std::ffi::c_void;
         // SAFETY: all three are alive; the list is copied; without a callback the opaque value is a number that only
         // comes back in the answer.
-        ok(unsafe { c::rd_kafka_commit_queue(self.ptr(), offsets.ptr(), replies.ptr(), None, opaque) })
+        ok(unsafe { calls::rd_kafka_commit_queue(self.ptr(), offsets.ptr(), replies.ptr(), None, opaque) })
     }
 
     /// Waits until everything was delivered; somebody must serve the main queue meanwhile.
     pub fn flush(&self, timeout: Duration) -> Result<(), Code> {
         // SAFETY: the client is alive.
-        ok(unsafe { c::rd_kafka_flush(self.ptr(), millis(timeout)) })
+        ok(unsafe { calls::rd_kafka_flush(self.ptr(), millis(timeout)) })
     }
 
     /// Gives up on all records that are queued or on their way, without waiting.
@@ -212,14 +220,14 @@ impl Client {
         let what =
             c::RD_KAFKA_PURGE_F_QUEUE | c::RD_KAFKA_PURGE_F_INFLIGHT | c::RD_KAFKA_PURGE_F_NON_BLOCKING;
         // SAFETY: the client is alive.
-        ok(unsafe { c::rd_kafka_purge(self.ptr(), what) })
+        ok(unsafe { calls::rd_kafka_purge(self.ptr(), what) })
     }
 
     /// The error after which the client does nothing any more, if there was one.
     pub fn fatal(&self) -> Option<(Code, String)> {
         let mut why = [0 as c_char; TEXT];
         // SAFETY: the client is alive, and the buffer's length is given.
-        let code = Code::from(unsafe { c::rd_kafka_fatal_error(self.ptr(), why.as_mut_ptr(), why.len()) });
+        let code = Code(unsafe { calls::rd_kafka_fatal_error(self.ptr(), why.as_mut_ptr(), why.len()) });
         code.is_error().then(|| (code, sentence(&why)))
     }
 }
@@ -236,7 +244,7 @@ impl Drop for Client {
             // consumer that does not commit by itself leaves no group, so there is nothing to close.
             unsafe {
                 if closes {
-                    c::rd_kafka_consumer_close(pointer.as_ptr());
+                    calls::rd_kafka_consumer_close(pointer.as_ptr());
                 }
                 c::rd_kafka_destroy_flags(pointer.as_ptr(), c::RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
             }
@@ -259,18 +267,14 @@ impl Drop for Client {
 }
 
 /// A call's result.
-pub(super) fn ok(native: c::rd_kafka_resp_err_t) -> Result<(), Code> {
-    let code = Code::from(native);
+pub(super) fn ok(number: c_int) -> Result<(), Code> {
+    let code = Code(number);
     if code.is_error() { Err(code) } else { Ok(()) }
 }
 
 /// A time-out as librdkafka takes it; the longest is 24 days.
 pub(super) fn millis(time: Duration) -> c_int {
     c_int::try_from(time.as_millis()).unwrap_or(c_int::MAX)
-}
-
-fn in_progress() -> Code {
-    Code::from(c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__IN_PROGRESS)
 }
 
 fn sentence(buffer: &[c_char; TEXT]) -> String {

@@ -7,6 +7,8 @@ use rdkafka::bindings as c;
 use rdkafka::helpers::rd_kafka_resp_err_t_to_rdkafka_error;
 use rdkafka::types::RDKafkaErrorCode;
 
+use super::calls;
+
 /// A code of Kafka (from 0) or of librdkafka (below 0).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::librdkafka) struct Code(pub i32);
@@ -20,8 +22,12 @@ impl Code {
     pub const CLUSTER_AUTHORIZATION_FAILED: Code = Code(31);
     /// An answer that makes no sense.
     pub const BAD_MESSAGE: Code = Code(-199);
-    /// The topic is not there, says the broker.
-    pub const UNKNOWN_TOPIC: Code = Code(3);
+    /// No topic can have this name.
+    pub const INVALID_TOPIC: Code = Code(17);
+    /// A record's time is none that can be written.
+    pub const INVALID_TIMESTAMP: Code = Code(32);
+    /// The answer comes later.
+    pub const IN_PROGRESS: Code = Code(-178);
 
     /// Whether it is an error at all.
     pub fn is_error(self) -> bool {
@@ -54,12 +60,6 @@ impl Code {
     }
 }
 
-impl From<c::rd_kafka_resp_err_t> for Code {
-    fn from(native: c::rd_kafka_resp_err_t) -> Self {
-        Code(native as i32)
-    }
-}
-
 /// Takes over an error object that a call returned; null is success.
 ///
 /// # Safety
@@ -70,11 +70,11 @@ pub(super) unsafe fn take_error(error: *mut c::rd_kafka_error_t) -> Result<(), C
     }
     // SAFETY: not null, and ours by the contract above; it is not used after it is destroyed.
     let code = unsafe {
-        let code = c::rd_kafka_error_code(error);
+        let code = calls::rd_kafka_error_code(error);
         c::rd_kafka_error_destroy(error);
         code
     };
-    Err(Code::from(code))
+    Err(Code(code))
 }
 
 #[cfg(test)]

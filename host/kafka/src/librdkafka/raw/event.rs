@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 
 use rdkafka::bindings as c;
 
+use super::calls;
 use super::code::Code;
 use super::list::{Entry, entries, text};
 use super::queue::Queue;
@@ -56,7 +57,7 @@ impl<'queue> Event<'queue> {
     /// The error of the event as a whole.
     pub fn code(&self) -> Code {
         // SAFETY: alive.
-        Code::from(unsafe { c::rd_kafka_event_error(self.ptr()) })
+        Code(unsafe { calls::rd_kafka_event_error(self.ptr()) })
     }
 
     /// What it says.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rdkafka::bindings as c;
 
+use super::calls;
 use super::client::{Client, millis, ok};
 use super::code::Code;
 use super::list::{List, Name, text};
@@ -20,7 +21,13 @@ impl Metadata {
         let only = topic.map_or(std::ptr::null_mut(), Topic::ptr);
         // SAFETY: client and topic are alive; what is written to `answer` is ours.
         ok(unsafe {
-            c::rd_kafka_metadata(client.ptr(), i32::from(topic.is_none()), only, &mut answer, millis(timeout))
+            calls::rd_kafka_metadata(
+                client.ptr(),
+                i32::from(topic.is_none()),
+                only,
+                &mut answer,
+                millis(timeout),
+            )
         })?;
         Ok(Metadata(answer))
     }
@@ -34,14 +41,12 @@ impl Metadata {
         }
     }
 
-    fn topics(&self) -> &[c::rd_kafka_metadata_topic] {
-        // SAFETY: alive as long as this value; there are `topic_cnt` topics.
-        unsafe {
-            match usize::try_from((*self.0).topic_cnt) {
-                Ok(count) if count > 0 => std::slice::from_raw_parts((*self.0).topics, count),
-                _ => &[],
-            }
-        }
+    /// Its topics. Behind pointers, since a reference to one whose code is none of the enum's must not be made.
+    fn topics(&self) -> impl Iterator<Item = *const c::rd_kafka_metadata_topic> {
+        // SAFETY: alive as long as this value.
+        let (first, count) = unsafe { ((*self.0).topics, (*self.0).topic_cnt) };
+        // SAFETY: there are `count` topics.
+        (0..usize::try_from(count).unwrap_or(0)).map(move |index| unsafe { first.add(index) }.cast_const())
     }
 }
 
@@ -60,22 +65,23 @@ pub(in crate::librdkafka) fn topic_facts(
     timeout: Duration,
 ) -> Result<Result<(i32, Option<i32>), Code>, Code> {
     let Some(topic) = Topic::new(client, name) else {
-        return Ok(Err(Code::from(c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION)));
+        return Ok(Err(Code::INVALID_TOPIC));
     };
     let metadata = Metadata::fetch(client, Some(&topic), timeout)?;
-    let Some(facts) = metadata.topics().first() else {
-        return Ok(Err(Code::from(c::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC)));
+    let Some(facts) = metadata.topics().next() else {
+        return Ok(Err(Code::BAD_MESSAGE));
     };
-    // SAFETY: within the metadata; read as a number, since a broker's code may be none of the enum's.
-    let code = Code(unsafe { std::ptr::addr_of!(facts.err).cast::<i32>().read() });
-    Ok(if code.is_error() { Err(code) } else { Ok((facts.partition_cnt, metadata.broker())) })
+    // SAFETY: within the metadata, which is alive; the code is read as a number, since a broker's may be none of the enum's.
+    let (code, partitions) =
+        unsafe { (Code(std::ptr::addr_of!((*facts).err).cast::<i32>().read()), (*facts).partition_cnt) };
+    Ok(if code.is_error() { Err(code) } else { Ok((partitions, metadata.broker())) })
 }
 
 /// The names of all topics that may be seen.
 pub(in crate::librdkafka) fn all_topics(client: &Client, timeout: Duration) -> Result<Vec<String>, Code> {
     let metadata = Metadata::fetch(client, None, timeout)?;
     // SAFETY: names are NUL-terminated and live with the metadata.
-    Ok(metadata.topics().iter().map(|topic| unsafe { text(topic.topic) }.into_owned()).collect())
+    Ok(metadata.topics().map(|topic| unsafe { text((*topic).topic) }.into_owned()).collect())
 }
 
 /// Fills in the group's committed offsets, with an error for each partition that has one.
@@ -85,7 +91,7 @@ pub(in crate::librdkafka) fn committed(
     timeout: Duration,
 ) -> Result<(), Code> {
     // SAFETY: client and list are alive, and the list is this caller's alone.
-    ok(unsafe { c::rd_kafka_committed(client.ptr(), partitions.ptr(), millis(timeout)) })
+    ok(unsafe { calls::rd_kafka_committed(client.ptr(), partitions.ptr(), millis(timeout)) })
 }
 
 /// Replaces each partition's offset, a time in milliseconds, by the first offset at or after that time; below 0 there is
@@ -96,7 +102,7 @@ pub(in crate::librdkafka) fn offsets_at(
     timeout: Duration,
 ) -> Result<(), Code> {
     // SAFETY: client and list are alive, and the list is this caller's alone.
-    ok(unsafe { c::rd_kafka_offsets_for_times(client.ptr(), partitions.ptr(), millis(timeout)) })
+    ok(unsafe { calls::rd_kafka_offsets_for_times(client.ptr(), partitions.ptr(), millis(timeout)) })
 }
 
 /// A partition's first offset, and the one after its last.
@@ -109,7 +115,7 @@ pub(in crate::librdkafka) fn bounds(
     let (mut low, mut high) = (0, 0);
     // SAFETY: the client is alive, the name is NUL-terminated, and both numbers are there to be written to.
     ok(unsafe {
-        c::rd_kafka_query_watermark_offsets(
+        calls::rd_kafka_query_watermark_offsets(
             client.ptr(),
             topic.as_ptr(),
             partition,

@@ -1,13 +1,18 @@
 //! Consumed messages: read in batches from a partition's queue into an array that is used again, and freed one by one.
 
 use std::borrow::Cow;
+use std::ffi::c_int;
 use std::ptr::NonNull;
 
 use rdkafka::bindings as c;
 
+use super::calls;
 use super::code::Code;
 use super::list::text;
 use super::queue::Queue;
+
+/// What a record says of its time that carries none.
+const NO_TIME: c_int = c::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE as c_int;
 
 /// An array that batches of messages are read into.
 pub(in crate::librdkafka) struct Messages {
@@ -95,10 +100,10 @@ impl Message {
 
     /// Milliseconds since 1970, where the record carries a time.
     pub fn timestamp(&self) -> Option<i64> {
-        let mut kind = c::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
+        let mut kind = NO_TIME;
         // SAFETY: alive, and `kind` is there to be written to.
-        let time = unsafe { c::rd_kafka_message_timestamp(self.0.as_ptr(), &mut kind) };
-        (kind != c::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE && time >= 0).then_some(time)
+        let time = unsafe { calls::rd_kafka_message_timestamp(self.0.as_ptr(), &mut kind) };
+        (kind != NO_TIME && time >= 0).then_some(time)
     }
 
     /// The epoch of the leader that the record was read from, where the broker says.
@@ -112,15 +117,15 @@ impl Message {
     pub fn headers(&self, mut each: impl FnMut(&[u8], Option<&[u8]>)) {
         let mut headers = std::ptr::null_mut();
         // SAFETY: alive; the headers that come back belong to the message.
-        let code = Code::from(unsafe { c::rd_kafka_message_headers(self.0.as_ptr(), &mut headers) });
+        let code = Code(unsafe { calls::rd_kafka_message_headers(self.0.as_ptr(), &mut headers) });
         if code.is_error() || headers.is_null() {
             return;
         }
         for index in 0.. {
             let (mut name, mut value, mut size) = (std::ptr::null(), std::ptr::null(), 0);
             // SAFETY: the headers are alive; beyond the last index the call answers an error and writes nothing.
-            let code = Code::from(unsafe {
-                c::rd_kafka_header_get_all(headers, index, &mut name, &mut value, &mut size)
+            let code = Code(unsafe {
+                calls::rd_kafka_header_get_all(headers, index, &mut name, &mut value, &mut size)
             });
             if code.is_error() {
                 return;

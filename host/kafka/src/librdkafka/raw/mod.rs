@@ -9,10 +9,12 @@
 //!   outlives what was made from it;
 //! - librdkafka's functions on a client, queue or topic may be called from any thread, which is what `Send` and `Sync`
 //!   of those wrappers say; messages and events stay on one thread;
-//! - a callback only calls a [`Waker`](crate::Waker) or writes a log line, and is switched off, under the lock that it
-//!   runs under, before what it points to is freed.
+//! - a callback only calls a [`Waker`](crate::Waker), writes a log line or sets a time (`time`); one that points to
+//!   something is switched off, under the lock that it runs under, before that is freed;
+//! - what C calls an enum is read as a number (`calls`).
 
 mod admin;
+mod calls;
 mod client;
 mod code;
 mod event;
@@ -21,6 +23,7 @@ mod list;
 mod message;
 mod produce;
 mod queue;
+mod time;
 
 pub(super) use admin::{
     GroupDescription, Operations, TopicValues, cluster_operations, describe_group, describe_topics,

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use loom_types::HeaderIter;
 use rdkafka::bindings as c;
 
+use super::calls;
 use super::client::Client;
 use super::code::{Code, take_error};
 use super::list::Name;
+use super::time;
 
 /// A topic as one client knows it.
 pub(in crate::librdkafka) struct Topic {
@@ -24,7 +26,7 @@ pub(in crate::librdkafka) struct Outgoing<'a> {
     pub payload: Option<&'a [u8]>,
     /// The key, which decides the partition.
     pub key: Option<&'a [u8]>,
-    /// Milliseconds since 1970; none is the client's clock. librdkafka takes 0 for none, too.
+    /// Milliseconds since 1970, not below 0; none is the client's clock.
     pub timestamp_ms: Option<i64>,
     /// Headers, in order.
     pub headers: HeaderIter<'a>,
@@ -49,6 +51,7 @@ impl Topic {
     pub fn produce(&self, record: Outgoing<'_>) -> Result<(), Code> {
         use c::rd_kafka_vtype_t as Type;
         use c::rd_kafka_vu_s__bindgen_ty_1 as Value;
+        let time = time::handed(record.timestamp_ms)?;
         let headers = headers(record.headers)?;
         let arguments = [
             c::rd_kafka_vu_t { vtype: Type::RD_KAFKA_VTYPE_RKT, u: Value { rkt: self.ptr() } },
@@ -59,10 +62,7 @@ impl Topic {
                 vtype: Type::RD_KAFKA_VTYPE_OPAQUE,
                 u: Value { ptr: record.number as *mut c_void },
             },
-            c::rd_kafka_vu_t {
-                vtype: Type::RD_KAFKA_VTYPE_TIMESTAMP,
-                u: Value { i64_: record.timestamp_ms.unwrap_or(0) },
-            },
+            c::rd_kafka_vu_t { vtype: Type::RD_KAFKA_VTYPE_TIMESTAMP, u: Value { i64_: time } },
             c::rd_kafka_vu_t {
                 vtype: Type::RD_KAFKA_VTYPE_HEADERS,
                 u: Value { headers: headers.unwrap_or(std::ptr::null_mut()) },
@@ -99,8 +99,8 @@ fn headers(iter: HeaderIter<'_>) -> Result<Option<*mut c::rd_kafka_headers_t>, C
         let value = memory(value);
         // SAFETY: the headers are alive; names and values have the lengths that are given, and are copied; a null value
         // is an absent one. (A slice is never longer than `isize::MAX`.)
-        let code = Code::from(unsafe {
-            c::rd_kafka_header_add(
+        let code = Code(unsafe {
+            calls::rd_kafka_header_add(
                 headers,
                 name.as_ptr().cast(),
                 name.len() as isize,
