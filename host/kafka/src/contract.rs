@@ -33,7 +33,7 @@ pub trait Broker: Send + Sync {
     ) -> Result<Vec<Result<TopicInfo, KafkaError>>, KafkaError>;
 
     /// Facts about output topics, in the order asked, each through the client of its own producer. Asking never creates a
-    /// topic. A configuration that may not be read is no error; see [`OutputInfo::described`].
+    /// topic. A configuration that will not be told is no error; see [`OutputInfo::described`].
     fn output_topics(
         &self,
         outputs: &[OutputSettings],
@@ -205,6 +205,18 @@ pub enum Stamp {
     Now,
 }
 
+impl Stamp {
+    /// The time that a row is written with; none is the producer's clock. Kafka has no times below 0: what says one carries
+    /// none.
+    #[must_use]
+    pub fn of(self, batch: &Batch, row: u32) -> Option<i64> {
+        match self {
+            Stamp::Source => batch.source(row).timestamp_ms.filter(|time| *time >= 0),
+            Stamp::Now => None,
+        }
+    }
+}
+
 /// The fate of a row that was sent.
 #[derive(Debug)]
 pub enum Ack {
@@ -244,6 +256,10 @@ pub trait TopicSink {
 
     /// Appends what became of rows, each once. Never blocks.
     fn acks(&mut self, out: &mut Vec<(OutputIndex, Token, Ack)>);
+
+    /// Has rows sent at once that are held back to fill batches. Never blocks, and need not reach all of them: to be called
+    /// again as long as somebody waits.
+    fn flush(&mut self);
 
     /// Rows that were accepted and not yet answered.
     fn in_flight(&self) -> usize;

@@ -51,7 +51,25 @@ impl KafkaError {
     pub fn is_too_large(&self) -> bool {
         self.kind == Kind::Refused && TOO_LARGE.contains(&self.code)
     }
+
+    /// The same with the right that is missing, where it says that one is and not which: a broker tells no more than what
+    /// it refuses. `operation` is what was tried with the topic, `group` the group that it was tried for.
+    #[must_use]
+    pub fn naming_right(mut self, operation: &str, topic: &str, group: &str) -> KafkaError {
+        if self.kind == Kind::Authorization && !self.message.contains(MISSING) {
+            let right = match self.code {
+                "GROUP_AUTHORIZATION_FAILED" => format!("`Read` on group `{group}`"),
+                "CLUSTER_AUTHORIZATION_FAILED" => "`IdempotentWrite` on the cluster".to_owned(),
+                _ => format!("`{operation}` on `{topic}`"),
+            };
+            self.message = format!("{}: {MISSING} {right}", self.message);
+        }
+        self
+    }
 }
+
+/// What stands before a right that is missing, in the words of Kafka's access control lists.
+const MISSING: &str = "missing right:";
 
 /// Kafka's and librdkafka's names of the codes that speak of size.
 const TOO_LARGE: [&str; 3] = ["MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "INVALID_MSG_SIZE"];

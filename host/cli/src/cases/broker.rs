@@ -232,6 +232,12 @@ impl TopicSink for StagedSink {
         }
     }
 
+    fn flush(&mut self) {
+        if !self.life.is_killed() {
+            self.sink.flush();
+        }
+    }
+
     fn in_flight(&self) -> usize {
         self.refused.len() + self.sink.in_flight()
     }

@@ -10,6 +10,7 @@ pub(crate) mod harness;
 mod memory;
 mod offsets;
 mod reading;
+mod unset;
 mod wakes;
 mod writing;
 
@@ -104,11 +105,15 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("a_client_at_least_once_commits_nothing_itself", offsets::a_client_at_least_once_commits_nothing_itself),
     ("rows_are_written_in_the_order_sent", writing::rows_are_written_in_the_order_sent),
     ("all_parts_of_a_row_are_written", writing::all_parts_of_a_row_are_written),
+    ("what_may_seem_unset_is_read_as_it_is", unset::what_may_seem_unset_is_read_as_it_is),
+    ("what_may_seem_unset_is_written_as_it_is", unset::what_may_seem_unset_is_written_as_it_is),
+    ("a_time_below_0_is_none", unset::a_time_below_0_is_none),
     ("selected_rows_are_written", writing::selected_rows_are_written),
     ("a_key_finds_the_partition_of_kafka_s_default", writing::a_key_finds_the_partition_of_kafka_s_default),
     ("a_full_queue_accepts_a_part", writing::a_full_queue_accepts_a_part),
     ("acknowledgements_wake", wakes::acknowledgements_wake),
     ("a_row_that_is_too_large_comes_back", writing::a_row_that_is_too_large_comes_back),
+    ("a_flush_sends_what_is_held_back", writing::a_flush_sends_what_is_held_back),
     ("close_gives_every_token_back", writing::close_gives_every_token_back),
 ];
 

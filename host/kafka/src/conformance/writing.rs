@@ -1,6 +1,6 @@
 //! Rows are written in the order they were sent, as they are, and every token comes back once.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Fixture;
 use super::harness::{Reading, Writing, broker};
@@ -10,7 +10,7 @@ use crate::error::Kind;
 use crate::memory::{Record, TopicConfig, partition_of_key};
 
 /// How far a broker's and the test's clocks may be apart, in milliseconds.
-const CLOCKS_APART: i64 = 60_000;
+pub const CLOCKS_APART: i64 = 60_000;
 
 pub fn rows_are_written_in_the_order_sent(fixture: &dyn Fixture) {
     let (a, b) = (fixture.create_topic(1), fixture.create_topic(3));
@@ -155,6 +155,25 @@ pub fn a_row_that_is_too_large_comes_back(fixture: &dyn Fixture) {
     assert!(refusal.error.is_too_large(), "{:?}", refusal.error);
     assert_eq!(refusal.error.kind, Kind::Refused);
     assert_eq!(refusal.batch.payload(refusal.row).map(<[u8]>::len), Some(5000), "the row comes back");
+}
+
+pub fn a_flush_sends_what_is_held_back(fixture: &dyn Fixture) {
+    let topic = fixture.create_topic(1);
+    let broker = broker(fixture);
+    let mut writing = Writing::start(fixture, &*broker, &[&topic], &[("linger.ms", "900000")]);
+    let (batch, mut tokens) = writing.batch(&numbered(0..50));
+    writing.send(0, &batch, Stamp::Source, &mut tokens);
+    let deadline = Instant::now() + fixture.patience();
+    while writing.acks.len() < 50 {
+        assert!(Instant::now() < deadline, "{} of 50 rows were acknowledged", writing.acks.len());
+        let calls = writing.signal.calls();
+        writing.sink.flush();
+        if !writing.collect() {
+            // One flush need not reach all of them.
+            writing.signal.wait_beyond(calls, Duration::from_millis(50));
+        }
+    }
+    writing.assert_written();
 }
 
 pub fn close_gives_every_token_back(fixture: &dyn Fixture) {

@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use loom_delivery::Token;
@@ -23,6 +24,9 @@ use crate::contract::{Ack, OutputIndex, Refusal, Stamp, TopicSink, Waker};
 use crate::error::KafkaError;
 use crate::facts::OutputSettings;
 use crate::settings::ProducerSettings;
+
+/// How long one flush lasts: as long as a worker mostly sleeps that asks for it again.
+const FLUSH: Duration = Duration::from_millis(200);
 
 /// A worker's outputs.
 pub(super) struct Writer {
@@ -50,6 +54,8 @@ struct Producer {
     batches: Batches,
     errors: Errors,
     queue: Queue,
+    /// A flush that may still be under way.
+    flushing: Option<JoinHandle<()>>,
 }
 
 /// A row that was sent and has no report.
@@ -136,7 +142,8 @@ impl Writer {
                 warm_up(&client, names.iter());
                 let mut queue = Queue::main(&client);
                 queue.wake(waker);
-                Producer { rows: Slab::new(), batches: Batches::default(), errors: Errors::new(), queue }
+                let (rows, batches) = (Slab::new(), Batches::default());
+                Producer { rows, batches, errors: Errors::new(), queue, flushing: None }
             })
             .collect();
         Ok(Writer {
@@ -186,6 +193,7 @@ impl Producer {
                     (Verdict::Refused(kind), Some(batch)) => {
                         let topic = &outputs[output.0].topic_name;
                         let error = error(kind, code, format!("writing to {}", place(topic, partition)));
+                        let error = error.naming_right("Write", topic, "");
                         Ack::Refused(Refusal { error, batch, row })
                     }
                     (Verdict::Unknown | Verdict::Refused(_), _) => Ack::Unknown,
@@ -195,26 +203,46 @@ impl Producer {
         }
     }
 
-    /// Waits for all acknowledgements, up to the deadline. The flush stops waiting for batches to fill; it needs the
-    /// reports to be taken while it waits, so it runs beside.
+    /// Begins a flush for a moment, unless one is under way. While a flush lasts, the client does not wait for batches to
+    /// fill; it blocks until all is acknowledged, so it runs beside.
+    fn flush(&mut self) {
+        if self.rows.is_empty() || self.flushing.as_ref().is_some_and(|flush| !flush.is_finished()) {
+            return;
+        }
+        let client = self.queue.client().clone();
+        // Whether all was acknowledged meanwhile, the reports tell.
+        let flush = move || {
+            let _ = client.flush(FLUSH);
+        };
+        match std::thread::Builder::new().name("kafka-flush".into()).spawn(flush) {
+            Ok(flush) => self.flushing = Some(flush),
+            Err(error) => tracing::warn!(target: "kafka", %error, "a flush was not begun: no thread"),
+        }
+    }
+
+    /// Waits for all acknowledgements, up to the deadline, while a flush runs beside.
     fn finish(
         &mut self,
         deadline: Instant,
         outputs: &[Output],
         verdicts: &mut Vec<(OutputIndex, Token, Ack)>,
     ) {
-        let client = self.queue.client().clone();
-        std::thread::scope(|scope| {
+        while !self.rows.is_empty() {
             let left = deadline.saturating_duration_since(Instant::now());
-            scope.spawn(move || client.flush(left));
-            while !self.rows.is_empty() {
-                let left = deadline.saturating_duration_since(Instant::now());
-                if left.is_zero() {
-                    break;
-                }
-                self.serve(left, outputs, verdicts);
+            self.serve(left, outputs, verdicts);
+            if left.is_zero() {
+                return;
             }
-        });
+        }
+    }
+}
+
+impl Drop for Producer {
+    fn drop(&mut self) {
+        // A flush has the client, which is to go with the writer.
+        if let Some(flush) = self.flushing.take() {
+            drop(flush.join());
+        }
     }
 }
 
@@ -245,10 +273,7 @@ impl TopicSink for Writer {
             let outcome = to.topic.produce(Outgoing {
                 payload: batch.payload(*row),
                 key: batch.key(*row),
-                timestamp_ms: match stamp {
-                    Stamp::Source => batch.source(*row).timestamp_ms,
-                    Stamp::Now => None,
-                },
+                timestamp_ms: stamp.of(batch, *row),
                 headers: batch.headers(*row),
                 number: place.key(),
             });
@@ -285,6 +310,10 @@ impl TopicSink for Writer {
         out.append(&mut self.verdicts);
     }
 
+    fn flush(&mut self) {
+        self.producers.iter_mut().for_each(Producer::flush);
+    }
+
     fn in_flight(&self) -> usize {
         self.verdicts.len() + self.producers.iter().map(|producer| producer.rows.len()).sum::<usize>()
     }
@@ -305,11 +334,16 @@ impl TopicSink for Writer {
     fn close(&mut self, timeout: Duration) {
         self.closed = true;
         let deadline = Instant::now() + timeout;
-        for producer in &mut self.producers {
-            if !producer.rows.is_empty() {
+        std::thread::scope(|scope| {
+            // All of them at once: one that cannot reach its brokers takes no other's time.
+            for producer in self.producers.iter().filter(|producer| !producer.rows.is_empty()) {
+                let client = producer.queue.client().clone();
+                scope.spawn(move || client.flush(deadline.saturating_duration_since(Instant::now())));
+            }
+            for producer in &mut self.producers {
                 producer.finish(deadline, &self.outputs, &mut self.verdicts);
             }
-        }
+        });
         for producer in &mut self.producers {
             if producer.rows.is_empty() {
                 continue;
@@ -338,7 +372,7 @@ impl Drop for Writer {
 fn on_the_spot(code: Code, topic: &str, batch: &Arc<Batch>, row: u32) -> Ack {
     match verdict(code) {
         Verdict::Refused(kind) => {
-            let error = error(kind, code, format!("writing to {topic}"));
+            let error = error(kind, code, format!("writing to {topic}")).naming_right("Write", topic, "");
             Ack::Refused(Refusal { error, batch: batch.clone(), row })
         }
         Verdict::Written | Verdict::Unknown => Ack::Unknown,

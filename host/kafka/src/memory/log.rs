@@ -155,7 +155,7 @@ impl Log {
     /// The first record that carries this time or a later one.
     pub fn first_at(&self, timestamp_ms: i64) -> Option<i64> {
         let carries = |entry: &&Entry| match &entry.body {
-            Body::Record(record) => record.timestamp_ms.is_some_and(|time| time >= timestamp_ms),
+            Body::Record(record) => record.time().is_some_and(|time| time >= timestamp_ms),
             Body::Control => false,
         };
         self.entries.iter().find(carries).map(|entry| entry.offset)

@@ -192,18 +192,25 @@ impl State {
         }
     }
 
-    /// Sends what a writer's clients have, waiting for nothing more, and writes what arrives until then.
-    pub fn flush(&mut self, writer: usize, until: Moment) {
+    /// Sends what a writer's clients have, waiting for nothing more.
+    pub fn hurry(&mut self, writer: usize) {
         let now = self.now();
-        for (key, lane) in &mut self.lanes {
-            if key.writer == writer {
-                for flight in &mut lane.flights {
-                    let lingers = flight.open_until.since(now);
-                    flight.open_until = flight.open_until.min(now);
+        for (_, lane) in self.lanes.iter_mut().filter(|(key, _)| key.writer == writer) {
+            for flight in &mut lane.flights {
+                let lingers = flight.open_until.since(now);
+                if !lingers.is_zero() {
+                    flight.open_until = now;
                     flight.due = Moment(flight.due.0.saturating_sub(lingers)).max(now);
                 }
             }
+            lane.last_due = lane.flights.back().map_or(lane.last_due, |flight| flight.due);
         }
+    }
+
+    /// The same, and writes what arrives until then.
+    pub fn flush(&mut self, writer: usize, until: Moment) {
+        let now = self.now();
+        self.hurry(writer);
         while let Some((key, due)) =
             self.next_flight(|key| key.writer == writer).filter(|(_, due)| *due <= until)
         {

@@ -13,7 +13,7 @@ pub struct Record {
     pub payload: Option<Vec<u8>>,
     /// Names and values, in order.
     pub headers: Vec<(Vec<u8>, Option<Vec<u8>>)>,
-    /// Milliseconds since 1970-01-01 UTC; none where the record carries no time.
+    /// Milliseconds since 1970-01-01 UTC; none, or below 0, where the record carries no time.
     pub timestamp_ms: Option<i64>,
 }
 
@@ -56,12 +56,13 @@ impl Record {
         self.payload.as_ref().map_or(0, Vec::len) + self.key.as_ref().map_or(0, Vec::len)
     }
 
+    /// The time that it carries.
+    pub(super) fn time(&self) -> Option<i64> {
+        self.timestamp_ms.filter(|time| *time >= 0)
+    }
+
     /// A row of a batch as its producer writes it; `now_ms` is the producer's clock.
     pub(super) fn of_row(batch: &Batch, row: u32, stamp: Stamp, now_ms: i64) -> Self {
-        let source = match stamp {
-            Stamp::Source => batch.source(row).timestamp_ms,
-            Stamp::Now => None,
-        };
         Record {
             key: batch.key(row).map(<[u8]>::to_vec),
             payload: batch.payload(row).map(<[u8]>::to_vec),
@@ -69,7 +70,7 @@ impl Record {
                 .headers(row)
                 .map(|(name, value)| (name.to_vec(), value.map(<[u8]>::to_vec)))
                 .collect(),
-            timestamp_ms: Some(source.unwrap_or(now_ms)),
+            timestamp_ms: Some(stamp.of(batch, row).unwrap_or(now_ms)),
         }
     }
 }

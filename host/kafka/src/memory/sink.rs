@@ -225,6 +225,16 @@ impl TopicSink for MemorySink {
         self.shared.changed.notify_all();
     }
 
+    fn flush(&mut self) {
+        let shared = self.shared.clone();
+        let mut state = shared.lock();
+        if self.closed.is_none() && !state.writer(self.id).dead {
+            state.hurry(self.id);
+            state.land();
+            self.shared.changed.notify_all();
+        }
+    }
+
     fn in_flight(&self) -> usize {
         self.rows.len()
     }

@@ -103,7 +103,7 @@ impl<'a> Giving<'a> {
             topic,
             partition,
             offset: RecordOffset(offset),
-            timestamp_ms: record.timestamp_ms,
+            timestamp_ms: record.time(),
             key: record.key.as_deref(),
             payload: record.payload.as_deref(),
             row: "",

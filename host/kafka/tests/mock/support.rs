@@ -81,6 +81,12 @@ impl Signal {
         *self.calls.lock().unwrap()
     }
 
+    /// Sleeps until there were more wake-ups than `seen`, or so long.
+    pub fn wait(&self, seen: u64, time: Duration) {
+        let calls = self.calls.lock().unwrap();
+        drop(self.called.wait_timeout_while(calls, time, |calls| *calls <= seen).unwrap());
+    }
+
     /// Sleeps until there were more wake-ups than `seen`.
     pub fn beyond(&self, seen: u64, deadline: Instant, what: &str) {
         let mut calls = self.calls.lock().unwrap();
@@ -168,16 +174,24 @@ pub fn write(broker: &KafkaBroker, outputs: &[OutputSettings]) -> Writing {
 impl Writing {
     /// A batch with these payloads, and a token for each row.
     pub fn batch(&mut self, payloads: &[&[u8]]) -> (Arc<Batch>, VecDeque<Token>) {
+        self.batch_of(payloads.iter().map(|payload| (*payload, None)))
+    }
+
+    /// The same, each with the time of its source.
+    fn batch_of<'a>(
+        &mut self,
+        rows: impl Iterator<Item = (&'a [u8], Option<i64>)>,
+    ) -> (Arc<Batch>, VecDeque<Token>) {
         let mut builder = BatchBuilder::new(Arc::from(vec![Arc::from("source")]));
         let mut tokens = VecDeque::new();
-        for payload in payloads {
+        for (payload, timestamp_ms) in rows {
             let offset = RecordOffset(self.next);
             self.next += 1;
             builder.push(RecordRef {
                 topic: 0,
                 partition: 0,
                 offset,
-                timestamp_ms: None,
+                timestamp_ms,
                 key: Some(b"k"),
                 payload: Some(payload),
                 row: "",
@@ -194,10 +208,20 @@ impl Writing {
 
     /// The same to any output.
     pub fn send_to(&mut self, output: OutputIndex, payloads: &[&[u8]]) {
-        let (batch, mut tokens) = self.batch(payloads);
+        let batch = self.batch(payloads);
+        self.send_all(output, batch);
+    }
+
+    /// Sends rows with these times to the first output.
+    pub fn send_at(&mut self, times: &[Option<i64>]) {
+        let batch = self.batch_of(times.iter().map(|time| (&b"timed"[..], *time)));
+        self.send_all(OutputIndex(0), batch);
+    }
+
+    fn send_all(&mut self, output: OutputIndex, (batch, mut tokens): (Arc<Batch>, VecDeque<Token>)) {
         let rows: Vec<u32> = (0..batch.len() as u32).collect();
         let sent = self.sink.send(output, &batch, &rows, Stamp::Source, &mut tokens);
-        assert_eq!((sent, tokens.len()), (payloads.len(), 0));
+        assert_eq!((sent, tokens.len()), (rows.len(), 0));
     }
 
     /// What became of each row so far, by its number. Tokens are given up, since nothing commits here.

@@ -1,7 +1,7 @@
 //! Writing: refusals, a client that breaks, a stop while nothing is acknowledged.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use loom_kafka::{Ack, Broker, KafkaError, Kind, OutputIndex, Stamp};
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
@@ -115,6 +115,62 @@ fn a_close_waits_for_a_batch_that_lingers_and_no_longer() {
     let mut acks = BTreeMap::new();
     writing.acks(&mut acks);
     assert!(acks.len() == 2 && acks.values().all(|ack| matches!(ack, Ack::Written)), "{acks:?}");
+}
+
+#[test]
+fn a_flush_sends_what_lingers_without_waiting_for_it() {
+    let cluster = mock("out");
+    let broker = broker(&cluster);
+    let mut writing = write(&broker, &[output(&cluster, "out", &[("linger.ms", "900000")])]);
+    writing.sink.flush();
+    writing.send(&[b"one", b"two"]);
+    let (mut acks, begun) = (BTreeMap::new(), Instant::now());
+    while acks.len() < 2 {
+        assert!(begun.elapsed() < PATIENCE, "{} of 2 rows were acknowledged", acks.len());
+        let called = Instant::now();
+        writing.sink.flush();
+        assert!(called.elapsed() < Duration::from_secs(5), "a flush waits for nothing");
+        let seen = writing.signal.calls();
+        writing.acks(&mut acks);
+        if acks.len() < 2 {
+            writing.signal.wait(seen, Duration::from_millis(50));
+        }
+    }
+    assert!(acks.values().all(|ack| matches!(ack, Ack::Written)), "{acks:?}");
+}
+
+#[test]
+fn a_close_sends_what_one_client_holds_back_while_another_reaches_no_broker() {
+    let (away, there) = (mock("away"), mock("out"));
+    let broker = broker(&there);
+    let lingers = [("linger.ms", "900000")];
+    let mut writing = write(&broker, &[output(&away, "away", &[]), output(&there, "out", &lingers)]);
+    away.broker_down(1).unwrap();
+    writing.send_to(OutputIndex(0), &[b"lost"]);
+    writing.send_to(OutputIndex(1), &[b"one", b"two"]);
+    writing.sink.close(Duration::from_secs(3));
+    let mut acks = BTreeMap::new();
+    writing.acks(&mut acks);
+    assert!(matches!(acks[&0], Ack::Unknown), "{acks:?}");
+    assert!(matches!((&acks[&1], &acks[&2]), (Ack::Written, Ack::Written)), "{acks:?}");
+}
+
+#[test]
+fn a_record_keeps_every_time_that_it_can_carry() {
+    let cluster = mock("out");
+    let broker = broker(&cluster);
+    let mut writing = write(&broker, &[output(&cluster, "out", &[])]);
+    let times = [Some(0), Some(1), None, Some(0), Some(1_700_000_000_000), Some(-1)];
+    let began = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis() as i64;
+    writing.send_at(&times);
+    assert!(writing.settle(times.len()).values().all(|ack| matches!(ack, Ack::Written)));
+    let mut reading = read(&broker, "out", 0);
+    reading.until("all records", |taken| taken.end.map(drop));
+    let read = reading.builder.finish();
+    let read: Vec<_> = (0..times.len() as u32).map(|row| read.source(row).timestamp_ms).collect();
+    let of_the_clock = |time: Option<i64>| time.is_some_and(|time| time >= began - 1000);
+    assert_eq!((read[0], read[1], read[3], read[4]), (Some(0), Some(1), Some(0), times[4]));
+    assert!(of_the_clock(read[2]) && of_the_clock(read[5]), "{read:?}");
 }
 
 #[test]

@@ -182,6 +182,11 @@ impl Outputs {
         refused.extend(self.refused.drain(..).map(|row| told(&self.table, row)));
     }
 
+    /// Has the client send what it holds back: somebody waits for it. To be called again as long as that is so.
+    pub(crate) fn flush(&mut self) {
+        self.writer.flush();
+    }
+
     /// Redeems rows that were written, and appends what became of the others.
     pub(crate) fn acks(&mut self, now: Moment, random: f64, accounts: &mut Accounts, news: &mut News) {
         self.writer.acks(&mut self.acks);

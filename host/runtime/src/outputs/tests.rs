@@ -70,6 +70,8 @@ impl TopicSink for Shared {
         }
     }
 
+    fn flush(&mut self) {}
+
     fn in_flight(&self) -> usize {
         self.0.borrow().under_way.len()
     }

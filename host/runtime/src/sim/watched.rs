@@ -416,6 +416,10 @@ impl TopicSink for Sink {
         }
     }
 
+    fn flush(&mut self) {
+        self.sink.flush();
+    }
+
     fn in_flight(&self) -> usize {
         self.sink.in_flight()
     }

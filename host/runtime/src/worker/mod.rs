@@ -213,6 +213,9 @@ impl Worker {
         self.progress_nodes(now);
         let took = self.advance_phase(now);
         self.flow.send_outputs();
+        if self.waits_for_writes() {
+            self.flow.outputs.flush();
+        }
         self.flow.shared.cache.clear();
         let commit_due = self.commit(now);
         self.answer_board(now);
@@ -223,6 +226,14 @@ impl Worker {
             return Next::Now;
         }
         self.sleep(now, commit_due)
+    }
+
+    /// Whether something waits until what was sent is written, while nothing comes that would fill the client's batches: a
+    /// stop or a new beginning, the end of the input, a partition that is to be empty before it is read on.
+    fn waits_for_writes(&self) -> bool {
+        matches!(self.phase, Phase::Draining { .. })
+            || self.input_ended.is_some() && matches!(self.end, End::AtEndOfInput { .. })
+            || self.partitions.iter().any(|partition| matches!(partition.outside, Outside::Cut(_)))
     }
 
     /// Answers whoever asks how this worker stands.

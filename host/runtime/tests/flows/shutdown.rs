@@ -3,10 +3,12 @@
 use std::time::{Duration, Instant};
 
 use loom_kafka::Kind;
-use loom_kafka::memory::{Call, CommitFault, Record, When};
+use loom_kafka::memory::{Call, CommitFault, MemoryBroker, Network, Record, When};
+use loom_types::CommitOffset;
 
 use crate::harness::{
-    broker, commit_history, committed, flow, in0, kafka_error, payloads, produce, set_committed, start,
+    PATIENCE, broker, commit_history, committed, flow, in0, kafka_error, payloads, produce, set_committed,
+    start, start_with,
 };
 
 const THROUGH: &str = "process: [ { into_topic: out } ]\n";
@@ -218,4 +220,58 @@ errors: { default: [ { into_topic: out } ] }
         assert!(ended.keys().all(|ending| *ending == "topic"), "{command}: {ended:?}");
         assert!(!payloads(&broker, "out").iter().any(|payload| payload.contains("loom_error")));
     }
+}
+
+/// What a client with a long `linger.ms` does: nothing is sent before so long.
+fn hold_back(broker: &MemoryBroker) {
+    broker.faults().network(Network { linger: Duration::from_secs(3600), ..Network::default() });
+}
+
+#[test]
+fn a_stop_sends_what_clients_hold_back_and_commits_it() {
+    let batch = "plugins: { b: { component: '{guests}/probe-roles.wasm' } }
+process: [ { collect_batch: { max_records: 1000 } }, { batch_step: b }, for_each, { into_topic: out } ]
+";
+    for process in [THROUGH, batch] {
+        let broker = broker(&["out"]);
+        hold_back(&broker);
+        produce(&broker, &["set:a", "set:b"]);
+        set_committed(&broker, 0);
+        let running = start(&flow("", &format!("runtime: {{ shutdown_timeout: 60s }}\n{process}")), &broker);
+        running.until("a poll", |view| view.calls(Call::Take) >= 1);
+        let begun = Instant::now();
+        let outcome = running.stop();
+        assert!(begun.elapsed() < PATIENCE, "{process}: {:?}", begun.elapsed());
+        assert_eq!(outcome.failures, [], "{process}");
+        assert_eq!((committed(&broker), payloads(&broker, "out").len()), (Some(2), 2), "{process}");
+    }
+}
+
+#[test]
+fn the_end_of_the_input_sends_what_clients_hold_back() {
+    let broker = broker(&["out"]);
+    hold_back(&broker);
+    produce(&broker, &["a", "b"]);
+    let end = loom_runtime::End::AtEndOfInput { timeout: PATIENCE };
+    let options = loom_runtime::Options { end, ..Default::default() };
+    let begun = Instant::now();
+    let outcome = start_with(&flow("", THROUGH), &broker, options).ended();
+    assert!(begun.elapsed() < PATIENCE / 2, "{:?}", begun.elapsed());
+    assert_eq!((outcome.failures, committed(&broker)), (vec![], Some(2)));
+}
+
+#[test]
+fn a_partition_whose_log_was_cut_does_not_wait_for_what_clients_hold_back() {
+    let broker = broker(&["out"]);
+    for number in 0..10 {
+        produce(&broker, &[&number.to_string()]);
+    }
+    set_committed(&broker, 8);
+    hold_back(&broker);
+    let running = start(&flow("", THROUGH), &broker);
+    running.until("both are sent", |view| view.calls(Call::Send) >= 1);
+    broker.elect_leader("in", 0, CommitOffset(6));
+    running.until_committed(6);
+    assert_eq!(payloads(&broker, "out"), ["8", "9"]);
+    assert_eq!(running.stop().failures, []);
 }
