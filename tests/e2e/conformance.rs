@@ -59,7 +59,14 @@ impl Fixture for RealKafka<'_> {
     fn configure_topic(&self, topic: &str, config: TopicConfig) {
         let policy = if config.compacted { "compact" } else { "delete" };
         let bytes = config.max_message_bytes.to_string();
-        let all = [("max.message.bytes", &*bytes), ("cleanup.policy", policy)];
+        let retention = config.retention.map_or(-1, |time| time.as_millis() as i64).to_string();
+        let time = if config.append_time { "LogAppendTime" } else { "CreateTime" };
+        let all = [
+            ("max.message.bytes", &*bytes),
+            ("cleanup.policy", policy),
+            ("retention.ms", &retention),
+            ("message.timestamp.type", time),
+        ];
         self.space.configure_topic(topic, &all).expect("a topic is configured");
     }
 

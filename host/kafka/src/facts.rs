@@ -1,6 +1,7 @@
 //! What a broker is asked, and what it answers: plain data.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use loom_types::{CommitOffset, PartitionId, TopicId, TopicPartition};
 
@@ -40,7 +41,11 @@ pub struct OutputInfo {
     pub max_message_bytes: usize,
     /// `cleanup.policy` names `compact`: a record without a key is refused. False where it could not be read.
     pub compacted: bool,
-    /// Why the topic's configuration could not be read: mostly a missing right to describe it.
+    /// `retention.ms`, where it counts for the time that a record carries; none where such a time does not count (a topic
+    /// that is only compacted, that keeps records for ever, or that sets their time itself), or where it could not be read.
+    pub keeps: Option<Duration>,
+    /// Why the topic's configuration will not be told: mostly a missing right to describe it. An error that may pass stands
+    /// in the topic's place instead.
     pub described: Result<(), KafkaError>,
     /// Whether this producer may write there; none where the broker does not say.
     pub may_write: Option<bool>,

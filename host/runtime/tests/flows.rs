@@ -56,6 +56,8 @@ mod republished;
 mod restarts;
 #[path = "flows/retries.rs"]
 mod retries;
+#[path = "flows/rights.rs"]
+mod rights;
 #[path = "flows/routers.rs"]
 mod routers;
 #[path = "flows/shutdown.rs"]

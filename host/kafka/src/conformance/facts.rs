@@ -53,7 +53,12 @@ pub fn a_topic_made_again_has_another_id(fixture: &dyn Fixture) {
 
 pub fn an_output_s_limits_are_told(fixture: &dyn Fixture) {
     let (plain, small) = (fixture.create_topic(1), fixture.create_topic(2));
-    fixture.configure_topic(&small, TopicConfig { max_message_bytes: 2000, compacted: true });
+    let (kept, arrived) = (fixture.create_topic(1), fixture.create_topic(1));
+    let hour = Some(Duration::from_secs(3600));
+    let config = TopicConfig { retention: hour, ..TopicConfig::default() };
+    fixture.configure_topic(&kept, config);
+    fixture.configure_topic(&arrived, TopicConfig { append_time: true, ..config });
+    fixture.configure_topic(&small, TopicConfig { max_message_bytes: 2000, compacted: true, ..config });
     let broker = broker(fixture);
     let producer = producer(fixture, &[]);
     let output = |topic: &str| OutputSettings { topic: Arc::from(topic), producer: producer.clone() };
@@ -62,7 +67,10 @@ pub fn an_output_s_limits_are_told(fixture: &dyn Fixture) {
     assert_eq!((told[0].max_message_bytes, told[0].compacted, told[0].partitions), (2000, true, 2));
     assert_eq!((told[1].max_message_bytes, told[1].compacted), (DEFAULT_MAX_MESSAGE_BYTES, false));
     assert_eq!(told[2], told[0]);
-    for told in told {
+    let more = broker.output_topics(&[output(&kept), output(&arrived)], ASK).unwrap();
+    let more: Vec<_> = more.into_iter().map(Result::unwrap).collect();
+    assert_eq!([told[0].keeps, more[0].keeps, more[1].keeps], [None, hour, None]);
+    for told in told.into_iter().chain(more) {
         assert_eq!((told.described, told.may_write), (Ok(()), Some(true)));
     }
 }

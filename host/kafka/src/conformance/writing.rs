@@ -142,7 +142,7 @@ pub fn a_full_queue_accepts_a_part(fixture: &dyn Fixture) {
 
 pub fn a_row_that_is_too_large_comes_back(fixture: &dyn Fixture) {
     let topic = fixture.create_topic(1);
-    fixture.configure_topic(&topic, TopicConfig { max_message_bytes: 2000, compacted: false });
+    fixture.configure_topic(&topic, TopicConfig { max_message_bytes: 2000, ..TopicConfig::default() });
     let broker = broker(fixture);
     let mut writing = Writing::start(fixture, &*broker, &[&topic], &[]);
     for size in [10, 5000, 20] {

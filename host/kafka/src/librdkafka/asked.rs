@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use loom_types::{CommitOffset, TopicPartition};
 
-use super::classify::{configuration, error, kind};
+use super::classify::{configuration, error, kind, metadata_kind};
 use super::events::Errors;
 use super::hints;
+use super::limits::Limits;
 use super::name;
 use super::raw::{self, Client, Code, List, Operations, Queue};
 use crate::error::{KafkaError, Kind};
-use crate::facts::{DEFAULT_MAX_MESSAGE_BYTES, OutputInfo, TopicInfo};
+use crate::facts::{OutputInfo, TopicInfo};
 
 /// One answer for each place of a question.
 type Places<T> = Vec<Result<T, KafkaError>>;
@@ -19,6 +20,10 @@ type Places<T> = Vec<Result<T, KafkaError>>;
 /// The longest single question for metadata: between two, the client's errors are looked at, so that refused
 /// credentials are told at once and not as silence.
 const QUESTION: Duration = Duration::from_secs(2);
+
+/// The first and the longest pause between two questions, from one to the next: an answer that sends one away may come back
+/// at once, for as long as an election lasts.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
 /// Starts a client.
 pub(super) type Start = Box<dyn Fn() -> Result<Arc<Client>, KafkaError> + Send + Sync>;
@@ -86,16 +91,17 @@ impl Asked {
         current.queue.client().clone()
     }
 
-    /// Facts about topics, and what this client may do with them where the broker says.
+    /// Facts about topics, and what this client may do with them where the broker says. `right`: what they are for.
     pub(super) fn topics(
         &self,
         names: &[&str],
+        right: &str,
         deadline: Instant,
     ) -> Result<Places<(TopicInfo, Option<Operations>)>, KafkaError> {
         let mut answers = Vec::with_capacity(names.len());
         let (mut known, mut places, mut broker) = (Vec::new(), Vec::new(), None);
         for (place, topic) in names.iter().enumerate() {
-            let answer = self.partitions(topic, deadline)?;
+            let answer = self.partitions(topic, right, deadline)?;
             if let Ok((_, told_by)) = &answer {
                 broker = broker.or(*told_by);
                 known.push(name(topic)?);
@@ -124,8 +130,11 @@ impl Asked {
                     *operations = told.operations;
                 }
                 // It went away, or its leader did, between the two questions.
-                (answer, Err(code)) if matches!(kind(code), Kind::Transient | Kind::UnknownTopic) => {
-                    *answer = Err(error(kind(code), code, format!("asking for topic `{}`", names[place])));
+                (answer, Err(code))
+                    if matches!(metadata_kind(code), Kind::Transient | Kind::UnknownTopic) =>
+                {
+                    let doing = format!("asking for topic `{}`", names[place]);
+                    *answer = Err(error(metadata_kind(code), code, doing));
                 }
                 _ => {}
             }
@@ -139,41 +148,42 @@ impl Asked {
         names: &[&str],
         deadline: Instant,
     ) -> Result<Vec<Result<OutputInfo, KafkaError>>, KafkaError> {
-        let topics = self.topics(names, deadline)?;
+        let topics = self.topics(names, "Write", deadline)?;
         let known = |place: &usize| topics[*place].is_ok();
         let places: Vec<usize> = (0..names.len()).filter(known).collect();
         let mut limits =
             self.limits(&places.iter().map(|place| names[*place]).collect::<Vec<_>>(), deadline)?;
         limits.reverse();
         let mut one = |(info, operations): (TopicInfo, Option<Operations>)| {
-            let limit = limits.pop().unwrap_or_else(|| Err(configuration("it was not asked for".into())));
-            let (max_message_bytes, compacted, described) = match limit {
-                Ok((bytes, compacted)) => (bytes, compacted, Ok(())),
-                Err(error) => (DEFAULT_MAX_MESSAGE_BYTES, false, Err(error)),
+            let limits = limits.pop().unwrap_or_else(|| Err(configuration("it was not asked for".into())));
+            let (limits, described) = match limits {
+                Ok(limits) => (limits, Ok(())),
+                Err(error) if error.kind == Kind::Transient => return Err(error),
+                Err(error) => (Limits::ASSUMED, Err(error)),
             };
-            OutputInfo {
+            Ok(OutputInfo {
                 partitions: info.partitions,
                 id: info.id,
-                max_message_bytes,
-                compacted,
+                max_message_bytes: limits.max_message_bytes,
+                compacted: limits.compacted,
+                keeps: limits.keeps,
                 described,
                 may_write: operations.map(Operations::may_write),
-            }
+            })
         };
-        Ok(topics.into_iter().map(|topic| topic.map(&mut one)).collect())
+        Ok(topics.into_iter().map(|topic| topic.and_then(&mut one)).collect())
     }
 
-    /// The largest batch of each topic, and whether it is compacted.
-    fn limits(&self, names: &[&str], deadline: Instant) -> Result<Places<(usize, bool)>, KafkaError> {
+    /// What each topic takes, and for how long.
+    fn limits(&self, names: &[&str], deadline: Instant) -> Result<Places<Limits>, KafkaError> {
         if names.is_empty() {
             return Ok(Vec::new());
         }
         let c_names = names.iter().map(|topic| name(topic)).collect::<Result<Vec<_>, _>>()?;
-        let keys = ["max.message.bytes", "cleanup.policy"];
         let doing = format!("reading the configuration of topics {}", names.join(", "));
         let told = self.patiently(deadline, &doing, |client, wait| {
             let broker = raw::topic_facts(client, &c_names[0], wait)?.ok().and_then(|(_, broker)| broker);
-            raw::topic_configs(client, &c_names, &keys, broker, wait)
+            raw::topic_configs(client, &c_names, &Limits::KEYS, broker, wait)
         });
         let told = match told {
             Ok(told) => told,
@@ -186,12 +196,13 @@ impl Asked {
                 code: code.name(),
                 message: format!("reading the configuration of topic `{topic}`: {why}"),
             };
-            let values = values.map_err(|(code, why)| failed(kind(code), code, &why))?;
-            let bytes = values[0].as_deref().and_then(|bytes| bytes.parse().ok());
-            let bytes = bytes.ok_or_else(|| {
-                failed(Kind::Other, Code::BAD_MESSAGE, "the broker does not tell its max.message.bytes")
+            let values = values.map_err(|(code, why)| {
+                failed(kind(code), code, &why).naming_right("DescribeConfigs", topic, "")
             })?;
-            Ok((bytes, values[1].as_deref().is_some_and(|policy| policy.contains("compact"))))
+            Limits::read(&values).ok_or_else(|| {
+                let why = "the broker does not tell its max.message.bytes and cleanup.policy";
+                failed(Kind::Configuration, Code::BAD_MESSAGE, why)
+            })
         };
         Ok(told.into_iter().zip(names).map(one).collect())
     }
@@ -218,9 +229,10 @@ impl Asked {
         for entry in list.iter() {
             let Some(answer) = answers.get_mut(entry.tag) else { continue };
             if entry.code.is_error() {
-                let doing =
-                    format!("asking for the offset of {} at {timestamp_ms} ms", partitions[entry.tag]);
-                *answer = Err(error(kind(entry.code), entry.code, doing));
+                let place = &partitions[entry.tag];
+                let doing = format!("asking for the offset of {place} at {timestamp_ms} ms");
+                let failed = error(kind(entry.code), entry.code, doing);
+                *answer = Err(failed.naming_right("Read", &place.topic, ""));
             } else if entry.offset >= 0 {
                 *answer = Ok(Some(CommitOffset(entry.offset)));
             }
@@ -232,6 +244,7 @@ impl Asked {
     fn partitions(
         &self,
         topic: &str,
+        right: &str,
         deadline: Instant,
     ) -> Result<Result<(i32, Option<i32>), KafkaError>, KafkaError> {
         let doing = format!("asking for topic `{topic}`");
@@ -239,15 +252,20 @@ impl Asked {
             Ok(name) => name,
             Err(error) => return Ok(Err(error)),
         };
+        let mut pause = Pause::until(deadline);
         loop {
+            let began = Instant::now();
             let answer =
                 self.patiently(deadline, &doing, |client, wait| raw::topic_facts(client, &c_name, wait))?;
             match answer {
                 Ok(partitions) => return Ok(Ok(partitions)),
-                Err(code) if kind(code) == Kind::Transient && Instant::now() < deadline => {
-                    std::thread::sleep(Duration::from_millis(50));
+                Err(code) if metadata_kind(code) == Kind::Transient && Instant::now() < deadline => {
+                    pause.after(began);
                 }
-                Err(code) => return Ok(Err(error(kind(code), code, &doing))),
+                Err(code) => {
+                    let failed = error(metadata_kind(code), code, &doing);
+                    return Ok(Err(failed.naming_right(right, topic, "")));
+                }
             }
         }
     }
@@ -259,8 +277,10 @@ impl Asked {
         doing: &str,
         ask: impl Fn(&Arc<Client>, Duration) -> Result<T, Code>,
     ) -> Result<T, KafkaError> {
+        let mut pause = Pause::until(deadline);
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let began = Instant::now();
+            let left = deadline.saturating_duration_since(began);
             let code = match ask(&self.client(), left.min(QUESTION).max(Duration::from_millis(1))) {
                 Ok(answer) => return Ok(answer),
                 Err(code) => code,
@@ -269,6 +289,7 @@ impl Asked {
             if failed.kind != Kind::Transient || Instant::now() >= deadline {
                 return Err(failed);
             }
+            pause.after(began);
         }
     }
 
@@ -297,5 +318,69 @@ impl Asked {
             }
         }
         failed
+    }
+}
+
+/// Pauses between questions that are answered with errors.
+struct Pause {
+    next: Duration,
+    deadline: Instant,
+}
+
+impl Pause {
+    fn until(deadline: Instant) -> Pause {
+        Pause { next: PAUSES.0, deadline }
+    }
+
+    /// Sleeps until the next question may begin, where the last one began then; not beyond the deadline.
+    fn after(&mut self, began: Instant) {
+        let until = (began + self.next).min(self.deadline);
+        std::thread::sleep(until.saturating_duration_since(Instant::now()));
+        self.next = (2 * self.next).min(PAUSES.1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::time::{Duration, Instant};
+
+    use super::Asked;
+    use crate::error::Kind;
+    use crate::librdkafka::raw::{Client, Code, Conf, Queue, Role};
+
+    fn nobody() -> Asked {
+        let start = || {
+            let mut conf = Conf::new();
+            for (key, value) in [("bootstrap.servers", "127.0.0.1:1"), ("group.id", "g")] {
+                conf.set(key, value).unwrap();
+            }
+            Client::new(Role::Consumer { commits: false }, conf).map_err(super::configuration)
+        };
+        Asked::new(Box::new(start), Queue::consumer, &["127.0.0.1:1".to_owned()]).unwrap()
+    }
+
+    #[test]
+    fn a_code_that_comes_back_at_once_is_asked_again_with_pauses_until_the_deadline() {
+        const NOT_LEADER: Code = Code(6);
+        let (asked, questions) = (nobody(), Cell::new(0));
+        let began = Instant::now();
+        let outcome = asked.patiently(began + Duration::from_secs(2), "asking", |_, _| {
+            questions.set(questions.get() + 1);
+            Err::<(), _>(NOT_LEADER)
+        });
+        assert_eq!(outcome.unwrap_err().kind, Kind::Transient);
+        assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
+        assert!((3..12).contains(&questions.get()), "{} questions in 2 s", questions.get());
+    }
+
+    #[test]
+    fn an_answer_after_errors_comes_through() {
+        let (asked, questions) = (nobody(), Cell::new(0));
+        let answer = asked.patiently(Instant::now() + Duration::from_secs(60), "asking", |_, _| {
+            questions.set(questions.get() + 1);
+            if questions.get() < 4 { Err(Code::TIMED_OUT) } else { Ok(7) }
+        });
+        assert_eq!((answer, questions.get()), (Ok(7), 4));
     }
 }

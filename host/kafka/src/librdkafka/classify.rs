@@ -105,6 +105,15 @@ pub(super) fn kind(code: Code) -> Kind {
     }
 }
 
+/// What a topic's own error in metadata means. A topic is missing only where that is said; what is neither that nor a
+/// verdict on its name or on a right may pass, as an election does, whatever the code.
+pub(super) fn metadata_kind(code: Code) -> Kind {
+    match kind(code) {
+        said @ (Kind::UnknownTopic | Kind::Authorization | Kind::Authentication | Kind::Refused) => said,
+        _ => Kind::Transient,
+    }
+}
+
 /// What a code means in an answer of the group's coordinator: there, "away" and "not in time" are waited out as a
 /// coordinator that moves is.
 pub(super) fn group_kind(code: Code) -> Kind {
@@ -152,7 +161,7 @@ pub(super) fn configuration(message: String) -> KafkaError {
 
 #[cfg(test)]
 mod tests {
-    use super::{Verdict, error, group_kind, kind, verdict};
+    use super::{Verdict, error, group_kind, kind, metadata_kind, verdict};
     use crate::error::Kind;
     use crate::librdkafka::raw::Code;
 
@@ -171,6 +180,19 @@ mod tests {
         for code in [TIMED_OUT, TRANSPORT, Code(7)] {
             assert_eq!(group_kind(code), Kind::Coordinator, "{}", code.name());
             assert_eq!(kind(code), Kind::Transient, "{}", code.name());
+        }
+    }
+
+    #[test]
+    fn a_topic_is_missing_only_where_metadata_say_so() {
+        for number in [3, 100, -188] {
+            assert_eq!(metadata_kind(Code(number)), Kind::UnknownTopic, "{}", Code(number).name());
+        }
+        assert_eq!(metadata_kind(Code(29)), Kind::Authorization);
+        assert_eq!(metadata_kind(Code(17)), Kind::Refused, "no topic can have the name");
+        // A leader that is chosen, uncleanly or not, a listener that is not there, a disk, what nobody knows.
+        for number in [5, 72, 83, 84, 56, -1, 31_999] {
+            assert_eq!(metadata_kind(Code(number)), Kind::Transient, "{}", Code(number).name());
         }
     }
 

@@ -28,6 +28,7 @@ pub(super) struct Commits {
 
 /// What was sent, and for whom.
 struct Sent {
+    group: String,
     partitions: Vec<(Name, Assigned)>,
     /// Requests without an answer, oldest first: there are seldom two.
     requests: VecDeque<(RequestId, Vec<PartitionId>)>,
@@ -37,6 +38,7 @@ impl Commits {
     pub(super) fn new(
         client: &Arc<Client>,
         assigned: &[Assigned],
+        group: &str,
         waker: &Waker,
     ) -> Result<Commits, KafkaError> {
         let mut partitions = Vec::with_capacity(assigned.len());
@@ -45,7 +47,7 @@ impl Commits {
         }
         let mut replies = Queue::new(client);
         replies.wake(waker);
-        let sent = Sent { partitions, requests: VecDeque::new() };
+        let sent = Sent { group: group.to_owned(), partitions, requests: VecDeque::new() };
         Ok(Commits { last: 0, sent, ready: Vec::new(), waker: waker.clone(), replies })
     }
 }
@@ -64,8 +66,10 @@ impl Sent {
         if !code.is_error() {
             return Ok(());
         }
-        let of = self.partitions.get(id.index()).map(|(_, assigned)| assigned.partition.to_string());
-        Err(error(group_kind(code), code, format!("committing the offset of {}", of.unwrap_or_default())))
+        let of = self.partitions.get(id.index()).map(|(_, assigned)| &assigned.partition);
+        let name = of.map(ToString::to_string).unwrap_or_default();
+        let failed = error(group_kind(code), code, format!("committing the offset of {name}"));
+        Err(failed.naming_right("Read", of.map_or("", |of| &of.topic), &self.group))
     }
 }
 

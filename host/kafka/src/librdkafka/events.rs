@@ -48,7 +48,9 @@ impl Errors {
         let code = event.code();
         let error = match client.fatal() {
             Some((cause, why)) if event.is_fatal() => {
-                KafkaError { kind: Kind::Fatal, code: cause.name(), message: why }
+                // Whatever it is to the flow, its cause may be a right.
+                let told = KafkaError { kind: kind(cause), code: cause.name(), message: why };
+                KafkaError { kind: Kind::Fatal, ..told.naming_right("Write", "", "") }
             }
             _ => told(client.files(), code, event.text().into_owned()),
         };

@@ -62,14 +62,20 @@ impl Groups {
         }
         raw::committed(&asked.client(), &mut list, timeout).map_err(|code| {
             let doing = format!("fetching the offsets of group `{of}`");
-            asked.explained(error(group_kind(code), code, doing))
+            asked.explained(error(group_kind(code), code, doing)).naming_right(
+                "Read",
+                &partitions[0].topic,
+                &of,
+            )
         })?;
         let mut answers: Vec<_> = partitions.iter().map(|_| Ok(None)).collect();
         for entry in list.iter() {
             let Some(answer) = answers.get_mut(entry.tag) else { continue };
             if entry.code.is_error() {
-                let doing = format!("fetching the offset of group `{of}` for {}", partitions[entry.tag]);
-                *answer = Err(error(group_kind(entry.code), entry.code, doing));
+                let place = &partitions[entry.tag];
+                let doing = format!("fetching the offset of group `{of}` for {place}");
+                let failed = error(group_kind(entry.code), entry.code, doing);
+                *answer = Err(failed.naming_right("Read", &place.topic, &of));
             } else if entry.offset >= 0 {
                 *answer = Ok(Some(Committed {
                     offset: CommitOffset(entry.offset),
@@ -99,7 +105,8 @@ impl Groups {
         }
         let failed = |code: Code| {
             let doing = format!("committing {} offsets of group `{of}`", entries.len());
-            asked.explained(error(group_kind(code), code, doing))
+            let failed = asked.explained(error(group_kind(code), code, doing));
+            failed.naming_right("Read", &entries[0].partition.topic, &of)
         };
         let client = asked.client();
         let replies = Queue::new(&client);
@@ -116,7 +123,8 @@ impl Groups {
                     return Ok(());
                 }
                 let doing = format!("committing the offset of group `{of}` for {}", entry.partition);
-                Err(error(group_kind(code), code, doing))
+                let failed = error(group_kind(code), code, doing);
+                Err(failed.naming_right("Read", &entry.partition.topic, &of))
             });
             return Ok(results.collect());
         }
@@ -136,7 +144,8 @@ impl Groups {
     ) -> Result<raw::GroupDescription, KafkaError> {
         let c_name = name(group)?;
         raw::describe_group(&input.client(), &c_name, timeout).map_err(|code| {
-            input.explained(error(group_kind(code), code, format!("asking about group `{group}`")))
+            let failed = error(group_kind(code), code, format!("asking about group `{group}`"));
+            input.explained(failed).naming_right("Read", "", group)
         })
     }
 

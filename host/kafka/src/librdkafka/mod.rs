@@ -15,6 +15,7 @@ mod events;
 mod files;
 mod groups;
 mod hints;
+mod limits;
 mod log;
 mod raw;
 mod reader;
@@ -91,7 +92,7 @@ impl Broker for KafkaBroker {
         names: &[&str],
         timeout: Duration,
     ) -> Result<Vec<Result<TopicInfo, KafkaError>>, KafkaError> {
-        let told = self.control.topics(names, Instant::now() + timeout)?;
+        let told = self.control.topics(names, "Read", Instant::now() + timeout)?;
         Ok(told.into_iter().map(|topic| topic.map(|(info, _)| info)).collect())
     }
 
@@ -172,9 +173,10 @@ impl Broker for KafkaBroker {
     fn bounds(&self, partition: &TopicPartition, timeout: Duration) -> Result<Bounds, KafkaError> {
         let topic = name(&partition.topic)?;
         let doing = format!("asking for the first and last offset of {partition}");
-        let (low, high) = self.control.patiently(Instant::now() + timeout, &doing, |client, wait| {
+        let answer = self.control.patiently(Instant::now() + timeout, &doing, |client, wait| {
             raw::bounds(client, &topic, partition.partition, wait)
-        })?;
+        });
+        let (low, high) = answer.map_err(|error| error.naming_right("Read", &partition.topic, ""))?;
         Ok(Bounds { low: CommitOffset(low), high: CommitOffset(high) })
     }
 
@@ -187,7 +189,7 @@ impl Broker for KafkaBroker {
         let conf = config::consumer(&self.settings, sharing, commits)?;
         let client = Client::new(Role::Consumer { commits }, conf).map_err(configuration)?;
         let source = Source::new(&client, &assigned, &self.settings, &waker)?;
-        let offsets = Commits::new(&client, &assigned, &waker)?;
+        let offsets = Commits::new(&client, &assigned, &self.settings.group_id, &waker)?;
         Ok(Reader { source: Box::new(source), offsets: Box::new(offsets) })
     }
 

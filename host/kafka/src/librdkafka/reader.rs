@@ -343,7 +343,8 @@ impl Event {
                     kind => kind,
                 };
                 let message = format!("reading {}: {}", assigned.partition, message.text());
-                Event::Failed(KafkaError { kind, code: code.name(), message })
+                let failed = KafkaError { kind, code: code.name(), message };
+                Event::Failed(failed.naming_right("Read", &assigned.partition.topic, ""))
             }
         }
     }

@@ -12,12 +12,11 @@ use super::reader::{ReaderHandle, ReaderState};
 use super::rights::Right;
 use super::sink::MemorySink;
 use super::source::MemorySource;
-use super::state::{Shared, State};
+use super::state::{Shared, State, TopicConfig};
 use crate::contract::{Broker, Reader, TopicSink, Waker};
-use crate::error::KafkaError;
+use crate::error::{KafkaError, Kind};
 use crate::facts::{
-    Assigned, Bounds, Committed, DEFAULT_MAX_MESSAGE_BYTES, Group, GroupEntry, Member, OutputInfo,
-    OutputSettings, Rights, TopicInfo,
+    Assigned, Bounds, Committed, Group, GroupEntry, Member, OutputInfo, OutputSettings, Rights, TopicInfo,
 };
 use crate::settings::ConsumerSettings;
 
@@ -177,16 +176,21 @@ impl State {
     fn output_info(&mut self, name: &str) -> Result<OutputInfo, KafkaError> {
         let TopicInfo { partitions, id } = self.topic_info(Call::OutputTopics, name)?;
         let config = self.topics[self.slot(name)?].config;
-        let described = self.demand(&Right::DescribeConfigs(name.into()));
+        let scripted = self.faults.place(Call::Configurations, name, None);
+        let described = scripted.map_or_else(|| self.demand(&Right::DescribeConfigs(name.into())), Err);
+        let config = match &described {
+            Ok(()) => config,
+            Err(error) if matches!(error.kind, Kind::Transient | Kind::Coordinator) => {
+                return Err(error.clone());
+            }
+            Err(_) => TopicConfig::default(),
+        };
         Ok(OutputInfo {
             partitions,
             id,
-            max_message_bytes: if described.is_ok() {
-                config.max_message_bytes
-            } else {
-                DEFAULT_MAX_MESSAGE_BYTES
-            },
-            compacted: described.is_ok() && config.compacted,
+            max_message_bytes: config.max_message_bytes,
+            compacted: config.compacted,
+            keeps: config.keeps(),
             described,
             may_write: self.told(&Right::Write(name.into())),
         })

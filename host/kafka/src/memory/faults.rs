@@ -20,6 +20,8 @@ pub enum Call {
     Topics,
     /// `Broker::output_topics`
     OutputTopics,
+    /// The part of `Broker::output_topics` that reads topics' configurations
+    Configurations,
     /// `Broker::topic_names`
     TopicNames,
     /// `Broker::committed` of the flow's own group

@@ -23,21 +23,16 @@ pub enum Right {
 impl Right {
     /// What the broker answers without it.
     pub(super) fn refusal(&self) -> KafkaError {
-        let (code, message) = match self {
-            Right::Read(topic) => ("TOPIC_AUTHORIZATION_FAILED", format!("topic `{topic}` may not be read")),
-            Right::Write(topic) => {
-                ("TOPIC_AUTHORIZATION_FAILED", format!("topic `{topic}` may not be written to"))
-            }
-            Right::DescribeConfigs(topic) => (
-                "TOPIC_AUTHORIZATION_FAILED",
-                format!("the configuration of topic `{topic}` may not be read"),
-            ),
-            Right::Group(group) => ("GROUP_AUTHORIZATION_FAILED", format!("group `{group}` may not be used")),
-            Right::IdempotentWrite => {
-                ("CLUSTER_AUTHORIZATION_FAILED", "idempotent producers are not allowed".to_owned())
-            }
+        const TOPIC: &str = "TOPIC_AUTHORIZATION_FAILED";
+        let (code, operation, topic, group) = match self {
+            Right::Read(topic) => (TOPIC, "Read", &**topic, ""),
+            Right::Write(topic) => (TOPIC, "Write", &**topic, ""),
+            Right::DescribeConfigs(topic) => (TOPIC, "DescribeConfigs", &**topic, ""),
+            Right::Group(group) => ("GROUP_AUTHORIZATION_FAILED", "", "", &**group),
+            Right::IdempotentWrite => ("CLUSTER_AUTHORIZATION_FAILED", "", "", ""),
         };
-        KafkaError { kind: Kind::Authorization, code, message }
+        let refusal = KafkaError { kind: Kind::Authorization, code, message: "refused".to_owned() };
+        refusal.naming_right(operation, topic, group)
     }
 }
 

@@ -29,7 +29,7 @@ impl Faults {
         self.shared.lock().faults.add_call(call, when, error);
     }
 
-    /// The place of a topic in the answers to [`Call::Topics`], [`Call::OutputTopics`], [`Call::Committed`],
+    /// The place of a topic in the answers to [`Call::Topics`], [`Call::OutputTopics`], [`Call::Configurations`], [`Call::Committed`],
     /// [`Call::Bounds`], [`Call::OffsetsAt`], [`Call::CommitNow`] or [`Call::Commit`] is an error; all its partitions' places, where the call names partitions.
     pub fn fail_topic(&self, call: Call, topic: &str, when: When, error: KafkaError) {
         self.shared.lock().faults.add_topic(call, topic, when, error);

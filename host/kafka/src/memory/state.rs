@@ -46,12 +46,28 @@ pub struct TopicConfig {
     pub max_message_bytes: usize,
     /// `cleanup.policy=compact`: it takes no record without a key.
     pub compacted: bool,
+    /// `retention.ms`: how long it keeps a record; none is for ever. Nothing is removed here by it.
+    pub retention: Option<Duration>,
+    /// `message.timestamp.type=LogAppendTime`: records carry the time of their arrival.
+    pub append_time: bool,
 }
 
 impl Default for TopicConfig {
-    /// Kafka's.
+    /// Kafka's, but for records being kept for ever. It is also what is assumed where it is not told.
     fn default() -> Self {
-        TopicConfig { max_message_bytes: DEFAULT_MAX_MESSAGE_BYTES, compacted: false }
+        TopicConfig {
+            max_message_bytes: DEFAULT_MAX_MESSAGE_BYTES,
+            compacted: false,
+            retention: None,
+            append_time: false,
+        }
+    }
+}
+
+impl TopicConfig {
+    /// How long a record is kept by the time that it carries.
+    pub(super) fn keeps(&self) -> Option<Duration> {
+        self.retention.filter(|_| !self.append_time && !self.compacted)
     }
 }
 
@@ -221,8 +237,13 @@ impl State {
 
     /// Appends to a partition, for a writer or somebody else, shows it to the observer and wakes who waits there.
     pub fn append(&mut self, slot: usize, partition: i32, body: Body, writer: Option<usize>) -> RecordOffset {
+        let arrival = self.wall_ms();
         let topic = &mut self.topics[slot];
         let log = &mut topic.logs[partition as usize];
+        let body = match body {
+            Body::Record(record) if topic.config.append_time => Body::Record(record.at(arrival)),
+            body => body,
+        };
         let offset = match (body, &mut topic.observer) {
             (Body::Record(record), Some(observer)) => {
                 let stored = Stored { partition, offset: RecordOffset(log.high()), record };

@@ -50,7 +50,7 @@ fn an_attempt_to_fetch_offsets_fails_as_the_coordinator_says() {
     fetches(&cluster, &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED]);
     let error = broker.committed(Group::Input, &place("in"), PATIENCE).unwrap_err();
     assert_eq!((error.kind, error.code), (Kind::Authorization, "GROUP_AUTHORIZATION_FAILED"));
-    assert!(error.message.contains("`g`"), "{error}");
+    assert!(error.message.contains("missing right: `Read` on group `g`"), "{error}");
 
     for code in [
         RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_COORDINATOR,
@@ -90,7 +90,7 @@ fn a_refused_commit_is_answered_with_its_error_and_the_next_one_is_on_its_own() 
     cluster.request_errors(RDKafkaApiKey::OffsetCommit, &[denied]);
     let error = commit(&mut reading, 5).unwrap_err();
     assert_eq!((error.kind, error.code), (Kind::Authorization, "GROUP_AUTHORIZATION_FAILED"));
-    assert!(error.message.contains("in/0"), "{error}");
+    assert!(error.message.contains("in/0") && error.message.contains("`Read` on group `g`"), "{error}");
     assert_eq!(commit(&mut reading, 6), Ok(()));
 }
 

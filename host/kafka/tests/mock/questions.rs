@@ -39,12 +39,36 @@ fn a_topic_s_own_error_stands_in_its_place() {
     assert_eq!(facts[0].as_ref().unwrap().partitions, 1);
     let error = facts[1].as_ref().unwrap_err();
     assert_eq!((error.kind, error.code), (Kind::Authorization, "TOPIC_AUTHORIZATION_FAILED"));
-    assert!(error.message.contains("secret"), "{error}");
+    assert!(error.message.contains("missing right: `Read` on `secret`"), "{error}");
 
     let outputs = [output(&cluster, "secret", &[]), output(&cluster, "in", &[])];
     let facts = broker.output_topics(&outputs, PATIENCE).unwrap();
-    assert_eq!(facts[0].as_ref().unwrap_err().kind, Kind::Authorization);
+    let error = facts[0].as_ref().unwrap_err();
+    assert_eq!(error.kind, Kind::Authorization);
+    assert!(error.message.contains("missing right: `Write` on `secret`"), "{error}");
     assert_eq!(facts[1].as_ref().unwrap().partitions, 1);
+}
+
+#[test]
+fn an_error_of_a_topic_is_not_taken_for_a_missing_topic() {
+    for code in [
+        RDKafkaRespErr::RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE,
+        RDKafkaRespErr::RD_KAFKA_RESP_ERR_ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        RDKafkaRespErr::RD_KAFKA_RESP_ERR_LISTENER_NOT_FOUND,
+        RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN,
+    ] {
+        let cluster = mock("in");
+        cluster.topic_error("in", code).unwrap();
+        let broker = broker(&cluster);
+        let error = broker.topics(&["in"], Duration::from_millis(300)).unwrap().remove(0).unwrap_err();
+        assert_eq!(error.kind, Kind::Transient, "{error}");
+        let outputs = [output(&cluster, "in", &[])];
+        let error =
+            broker.output_topics(&outputs, Duration::from_millis(300)).unwrap().remove(0).unwrap_err();
+        assert_eq!(error.kind, Kind::Transient, "{error}");
+        cluster.topic_error("in", RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR).unwrap();
+        assert!(broker.topics(&["in"], PATIENCE).unwrap()[0].is_ok(), "and it comes back");
+    }
 }
 
 #[test]

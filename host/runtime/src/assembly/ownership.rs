@@ -40,7 +40,7 @@ pub(super) fn check(
         Rights::default()
     });
     idempotent(plan, rights);
-    let mut denied = (rights.owner_group == Some(false)).then(no_right);
+    let mut denied = (rights.owner_group == Some(false)).then(|| no_right(&format!("{group}.owner")));
     let mut seen = None;
     if denied.is_none() {
         let what = format!("reading the lease of group {group}.owner");
@@ -111,10 +111,11 @@ fn idempotent(plan: &Plan, rights: Rights) {
     }
 }
 
-fn no_right() -> KafkaError {
-    KafkaError {
+fn no_right(group: &str) -> KafkaError {
+    let error = KafkaError {
         kind: Kind::Authorization,
         code: "GROUP_AUTHORIZATION_FAILED",
         message: "the broker does not list it among the operations that are allowed".to_owned(),
-    }
+    };
+    error.naming_right("Read", "", group)
 }

@@ -16,7 +16,11 @@ pub(super) fn committed(
     patience: &mut Patience,
 ) -> Result<Vec<Option<Committed>>, AssemblyError> {
     let what = format!("fetching the offsets of group {group}");
-    let ask = |timeout| answered(partitions, broker.committed(Group::Input, partitions, timeout)?);
+    let topic = partitions.first().map_or("", |partition| &*partition.topic);
+    let ask = |timeout| {
+        let answers = broker.committed(Group::Input, partitions, timeout);
+        answered(partitions, group, answers.map_err(|error| error.naming_right("Read", topic, group))?)
+    };
     patience.ask(&what, ask)
 }
 
@@ -28,7 +32,7 @@ pub(super) fn offsets_at(
     time: i64,
     patience: &mut Patience,
 ) -> Result<Vec<Option<CommitOffset>>, AssemblyError> {
-    let ask = |timeout| answered(partitions, broker.offsets_at(partitions, time, timeout)?);
+    let ask = |timeout| answered(partitions, "", broker.offsets_at(partitions, time, timeout)?);
     patience.ask("looking a time up in the partitions", ask)
 }
 
@@ -44,6 +48,7 @@ pub(super) fn bounds(
 
 fn answered<T>(
     names: &[TopicPartition],
+    group: &str,
     answers: Vec<Result<Option<T>, KafkaError>>,
 ) -> Result<Vec<Option<T>>, KafkaError> {
     // What will not pass is told before what may.
@@ -51,7 +56,8 @@ fn answered<T>(
         answers.iter().enumerate().filter_map(|(at, answer)| Some((at, answer.as_ref().err()?))).collect();
     errors.sort_by_key(|(_, error)| matches!(error.kind, Kind::Coordinator | Kind::Transient));
     if let Some((at, error)) = errors.first() {
-        return Err(KafkaError { message: format!("{}: {}", names[*at], error.message), ..(*error).clone() });
+        let error = (*error).clone().naming_right("Read", &names[*at].topic, group);
+        return Err(KafkaError { message: format!("{}: {}", names[*at], error.message), ..error });
     }
     answers.into_iter().collect()
 }

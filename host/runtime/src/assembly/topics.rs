@@ -144,7 +144,7 @@ pub(super) fn look_up(
                         output = &*output.topic,
                         reason = %error,
                         limit = info.max_message_bytes,
-                        "the output topic's configuration may not be read; records are judged by the default limit"
+                        "the output topic's configuration is not told; records are judged by the default limit"
                     );
                 }
                 outputs.push(info);
@@ -222,6 +222,8 @@ impl<'a> Unusable<'a> {
         let known = self.known.get_or_insert_with(ask);
         // To write to what the flow reads would be a loop.
         let inputs = &self.plan.consumer.topics;
+        let operation = if matches!(need, Need::Input(_)) { "Read" } else { "Write" };
+        let error = &error.clone().naming_right(operation, topic, &self.plan.consumer.group_id);
         let known = known.iter().filter(|name| !inputs.iter().any(|input| **input == ***name));
         self.errors.push(missing(topic, role, error, known).at_broker(code_of(error), need));
     }
@@ -259,7 +261,7 @@ fn may_not_be_written() -> KafkaError {
     KafkaError {
         kind: Kind::Authorization,
         code: "TOPIC_AUTHORIZATION_FAILED",
-        message: "the right to write to it is missing".to_owned(),
+        message: "the broker does not list the right to write to it".to_owned(),
     }
 }
 

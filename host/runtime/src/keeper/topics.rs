@@ -45,7 +45,11 @@ impl Keeper {
                     }
                     continue;
                 }
-                Err(_) => continue,
+                // Whoever knows an error of the topic's knows the topic.
+                Err(_) => {
+                    topic.missing_since = None;
+                    continue;
+                }
             };
             topic.missing_since = None;
             if topic.id.zip(info.id).is_some_and(|(then, now)| then != now) {

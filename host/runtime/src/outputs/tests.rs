@@ -107,6 +107,7 @@ fn info(max_message_bytes: usize) -> OutputInfo {
         id: None,
         max_message_bytes,
         compacted: false,
+        keeps: None,
         described: Ok(()),
         may_write: None,
     }

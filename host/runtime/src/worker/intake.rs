@@ -212,6 +212,8 @@ impl Worker {
                 Kind::Configuration => self.flow.shared.fail(format!("{}; the flow stops", error.message)),
                 _ => {
                     let name = &self.partitions[index].name;
+                    let error =
+                        error.naming_right("Read", &name.topic, &self.flow.shared.plan.consumer.group_id);
                     let message = format!("{name} cannot be read: {error}; the flow stops");
                     self.flow.shared.fail(message);
                 }

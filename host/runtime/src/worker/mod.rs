@@ -288,7 +288,12 @@ impl Worker {
     fn client_errors(&mut self, now: Moment) {
         let mut errors: Vec<KafkaError> = Vec::new();
         self.flow.outputs.client_errors(&mut errors);
-        self.source.client_errors(&mut errors);
+        let mut reading: Vec<KafkaError> = Vec::new();
+        self.source.client_errors(&mut reading);
+        let consumer = &self.flow.shared.plan.consumer;
+        let named =
+            |error: KafkaError| error.naming_right("Read", &consumer.topics.join("`, `"), &consumer.group_id);
+        errors.extend(reading.into_iter().map(named));
         for error in errors {
             if error.kind == Kind::Fatal {
                 self.flow.shared.restart(|| format!("a Kafka client cannot go on: {error}"));

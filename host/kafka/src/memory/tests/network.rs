@@ -158,7 +158,7 @@ fn a_batch_that_was_written_may_be_reported_refused() {
 fn a_batch_above_the_limit_is_refused_whole_unless_batches_are_kept_small() {
     let (broker, _) = broker_with(0);
     broker.create_topic("a", 1);
-    broker.configure_topic("a", TopicConfig { max_message_bytes: 10, compacted: false });
+    broker.configure_topic("a", TopicConfig { max_message_bytes: 10, ..TopicConfig::default() });
     let client = client(&broker);
     let rows = ["1111", "2222", "3333"];
     let mut writing = Writing::start(&MemoryFixture::default(), &client, &["a"], &[]);

@@ -44,7 +44,8 @@ fn a_topic_that_may_not_be_written_to_refuses() {
 fn what_is_told_of_an_output_follows_the_rights() {
     let (broker, _) = broker_with(0);
     broker.create_topic("out", 1);
-    broker.configure_topic("out", TopicConfig { max_message_bytes: 99, compacted: true });
+    let config = TopicConfig { max_message_bytes: 99, compacted: true, ..TopicConfig::default() };
+    broker.configure_topic("out", config);
     let client = client(&broker);
     let ask = || {
         let producer = producer(&MemoryFixture::default(), &[]);
