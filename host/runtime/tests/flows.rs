@@ -44,6 +44,8 @@ mod offsets;
 mod outputs;
 #[path = "flows/outside.rs"]
 mod outside;
+#[path = "flows/past_retention.rs"]
+mod past_retention;
 #[path = "flows/preflight.rs"]
 mod preflight;
 #[path = "flows/property.rs"]

@@ -242,6 +242,11 @@ impl Scrape {
             "Rows that were refused and sent again, each time",
             each().map(|(labels, output)| (labels, output.resent)),
         )?;
+        out.counter(
+            "loom_output_past_retention_rows",
+            "Rows whose time lies before all that the topic keeps",
+            each().map(|(labels, output)| (labels, output.past_retention)),
+        )?;
         out.gauge(
             "loom_output_pending_rows",
             "Rows that wait for room in the client's queue",

@@ -163,6 +163,9 @@ fn outputs(status: &FlowStatus) -> String {
         .outputs
         .iter()
         .map(|output| {
+            let waits = output.waiting_ms.map(|ms| format!("no answer for {}", long(ms)));
+            let old = (output.past_retention > 0)
+                .then(|| format!("{} older than the topic keeps", count(output.past_retention)));
             vec![
                 output.topic.clone(),
                 count(output.acknowledged),
@@ -170,7 +173,7 @@ fn outputs(status: &FlowStatus) -> String {
                 count(output.pending),
                 count(output.refused),
                 count(output.resent),
-                output.waiting_ms.map_or_else(String::new, |ms| format!("no answer for {}", long(ms))),
+                waits.into_iter().chain(old).collect::<Vec<_>>().join(", "),
             ]
         })
         .collect();

@@ -88,8 +88,8 @@ impl Flow {
     pub(crate) fn send_outputs(&mut self) {
         let mut refused = Vec::new();
         loop {
-            let Shared { now, random, accounts, .. } = &self.shared;
-            self.outputs.send(*now, *random, accounts, &mut refused);
+            let Shared { now, wall_ms, random, accounts, .. } = &self.shared;
+            self.outputs.send((*now, *wall_ms), *random, accounts, &mut refused);
             if refused.is_empty() {
                 return;
             }

@@ -4,7 +4,7 @@
 //! first otherwise. There is one question at a time; what is told unasked counts as well.
 
 use loom_delivery::Backoff;
-use loom_kafka::KafkaError;
+use loom_kafka::{KafkaError, Kind};
 use loom_types::Moment;
 
 use super::limits::Limits;
@@ -24,11 +24,14 @@ pub(super) struct Known {
     epoch: u64,
     question: Question,
     backoff: Backoff,
+    /// The topic's configuration is not told any more, for a reason that will not pass by itself.
+    withheld: bool,
 }
 
 impl Known {
     pub(super) fn new(limits: Limits) -> Self {
-        Known { limits, epoch: 0, question: Question::Answered, backoff: Backoff::new(WAITS.0, WAITS.1) }
+        let backoff = Backoff::new(WAITS.0, WAITS.1);
+        Known { limits, epoch: 0, question: Question::Answered, backoff, withheld: false }
     }
 
     pub(super) fn limits(&self) -> &Limits {
@@ -98,12 +101,30 @@ impl Known {
         }
         self.limits = limits;
         self.epoch += 1;
+        self.answered();
+        self.withheld = false;
+    }
+
+    fn answered(&mut self) {
         self.question = Question::Answered;
         self.backoff.reset();
     }
 
-    /// The question was not answered: it is asked again later.
+    /// The question was not answered, which changes nothing of what is known: it is asked again later, or, where it will not
+    /// be answered, what is known counts.
     pub(super) fn failed(&mut self, topic: &str, error: &KafkaError, now: Moment, random: f64) {
+        if matches!(error.kind, Kind::Authorization | Kind::Configuration) {
+            if !std::mem::replace(&mut self.withheld, true) {
+                tracing::warn!(
+                    output = topic,
+                    reason = %error,
+                    limit = self.limits.max_bytes(),
+                    "the output topic's configuration is not told; records are judged by what is known of it"
+                );
+            }
+            self.limits.confirm(now);
+            return self.answered();
+        }
         tracing::warn!(
             output = topic,
             reason = %error,

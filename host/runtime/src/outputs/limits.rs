@@ -20,6 +20,8 @@ const FRESH: Duration = Duration::from_secs(2);
 pub(crate) struct Limits {
     max_bytes: usize,
     compacted: bool,
+    /// See [`OutputInfo::keeps`].
+    keeps: Option<Duration>,
     read_at: Moment,
 }
 
@@ -46,7 +48,18 @@ impl fmt::Display for Objection {
 
 impl Limits {
     pub(crate) fn new(info: &OutputInfo, read_at: Moment) -> Self {
-        Limits { max_bytes: info.max_message_bytes, compacted: info.compacted, read_at }
+        let (max_bytes, compacted, keeps) = (info.max_message_bytes, info.compacted, info.keeps);
+        Limits { max_bytes, compacted, keeps, read_at }
+    }
+
+    /// Nothing newer will be told: they count as read now.
+    pub(super) fn confirm(&mut self, now: Moment) {
+        self.read_at = now;
+    }
+
+    /// How long the topic keeps a record by the time that it carries.
+    pub(super) fn keeps(&self) -> Option<Duration> {
+        self.keeps
     }
 
     pub(super) fn max_bytes(&self) -> usize {

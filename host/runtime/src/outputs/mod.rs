@@ -11,6 +11,7 @@ mod known;
 mod limits;
 mod pending;
 mod queue;
+mod retention;
 mod size;
 mod table;
 #[cfg(test)]
@@ -64,6 +65,8 @@ pub(crate) struct Counts {
     pub refused: u64,
     /// Rows that came back and are sent again, each time.
     pub resent: u64,
+    /// Rows whose time lies before all that the topic keeps: a broker may delete them at once.
+    pub past_retention: u64,
 }
 
 /// What came back since the last look, and was not written.
@@ -162,17 +165,28 @@ impl Outputs {
     }
 
     /// Hands waiting rows to the client, as far as it takes them; rows that their topic does not take are given back.
-    pub(crate) fn send(&mut self, now: Moment, random: f64, accounts: &Accounts, refused: &mut Vec<Refused>) {
+    pub(crate) fn send(
+        &mut self,
+        (now, wall_ms): (Moment, i64),
+        random: f64,
+        accounts: &Accounts,
+        refused: &mut Vec<Refused>,
+    ) {
         if self.closed {
             return;
         }
         self.facts.answers(&mut self.answers);
         for (output, answer) in self.answers.drain(..) {
-            let limits = answer.map(|info| Limits::new(&info, now));
+            // A topic whose configuration was not told is no topic without one.
+            let limits = answer.and_then(|info| {
+                info.described.clone()?;
+                Ok(Limits::new(&info, now))
+            });
             self.queues[self.queue_of[output.0]].learned(now, random, limits);
         }
         for (at, queue) in self.queues.iter_mut().enumerate() {
             if !queue.is_empty() {
+                queue.look_at_times(wall_ms);
                 queue.send(now, accounts, &self.table, &mut *self.writer, &mut self.refused);
             }
             if queue.take_question(now) {

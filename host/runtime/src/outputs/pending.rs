@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use loom_delivery::{Accounts, Token};
 use loom_kafka::{OutputIndex, Stamp, TopicSink};
-use loom_types::{Batch, compare_rows};
+use loom_types::{Batch, Source, compare_rows};
 
 use super::codec::Codec;
 use super::limits::{Limits, Objection};
@@ -69,6 +69,12 @@ impl Pending {
             }
         }
         self.objection
+    }
+
+    /// The rows that carry a time before this one, in milliseconds since 1970.
+    pub(super) fn older_than(&self, wall_ms: i64) -> impl Iterator<Item = Source<'_>> {
+        let old = move |row: &u32| self.stamp.of(&self.batch, *row).is_some_and(|time| time < wall_ms);
+        self.ids.iter().copied().filter(old).map(|row| self.batch.source(row))
     }
 
     /// The rows that may be sent now, as a part of `ids`; within this many bytes, where there is a bound, and at least

@@ -22,6 +22,7 @@ use super::codec::Codec;
 use super::known::Known;
 use super::limits::{Limits, Objection};
 use super::pending::Pending;
+use super::retention::PastRetention;
 use super::table::OutputTable;
 use super::trials::{Back, Trials};
 use crate::envelope::raw_form;
@@ -75,6 +76,7 @@ pub(super) struct Queue {
     refused: u64,
     /// Rows that came back and are sent again, each time.
     pub resent: u64,
+    past: PastRetention,
     /// Rows of refused batches.
     trials: Trials,
     /// Rows that are sent again together.
@@ -107,6 +109,7 @@ impl Queue {
             acknowledged: 0,
             refused: 0,
             resent: 0,
+            past: PastRetention::default(),
             trials: Trials::default(),
             returned: VecDeque::new(),
             due: None,
@@ -123,6 +126,14 @@ impl Queue {
     pub(super) fn push(&mut self, entry: Pending) {
         self.fresh += 1;
         self.pending.push_back(entry);
+    }
+
+    /// Looks at the times of the rows that came since the last `send`.
+    pub(super) fn look_at_times(&mut self, wall_ms: i64) {
+        if let Some(keeps) = self.known.limits().keeps() {
+            let first = self.pending.len().saturating_sub(self.fresh);
+            self.past.look(&self.topic, keeps, wall_ms, self.pending.iter().skip(first));
+        }
     }
 
     /// Sends what can be sent now; rows that the topic does not take go to `out`.
@@ -305,7 +316,7 @@ impl Queue {
         if self.in_flight == 0 {
             self.trials.end();
         }
-        let Refusal { error, batch, row } = match ack {
+        let Refusal { mut error, batch, row } = match ack {
             Ack::Written => {
                 self.acknowledged += 1;
                 self.backoff.reset();
@@ -315,6 +326,7 @@ impl Queue {
             Ack::Unknown => return Answer::Unknown(token),
             Ack::Refused(refusal) => refusal,
         };
+        error = error.naming_right("Write", &self.topic, "");
         // In company it was not the row's own attempt.
         let sends = alone.map_or(0, |sends| sends + 1);
         self.answer = Some(error.to_string().into());
@@ -401,6 +413,7 @@ impl Queue {
             acknowledged: self.acknowledged,
             refused: self.refused,
             resent: self.resent,
+            past_retention: self.past.rows(),
         }
     }
 

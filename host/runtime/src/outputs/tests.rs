@@ -18,6 +18,9 @@ use super::{News, OutputTable, Outputs, Refused};
 use crate::nodes::NodeId;
 use crate::rows::RowSet;
 
+/// What the clock on the wall says all the time.
+const WALL_MS: i64 = 1_700_000_000_000;
+
 type Verdict = Box<dyn FnMut(&str) -> Option<KafkaError>>;
 
 #[derive(Default)]
@@ -129,9 +132,13 @@ struct Bench {
 
 impl Bench {
     fn new(nodes: usize, limit: usize, largest_batch: usize) -> Bench {
+        Bench::stamped(nodes, info(limit), largest_batch, Stamp::Source)
+    }
+
+    fn stamped(nodes: usize, info: OutputInfo, largest_batch: usize, stamp: Stamp) -> Bench {
         let mut table = OutputTable::default();
         for node in 0..nodes {
-            table.add(OutputId(0), NodeId(node), Ending::Topic, Stamp::Source);
+            table.add(OutputId(0), NodeId(node), Ending::Topic, stamp);
         }
         let plan = OutputPlan {
             name: "out".to_owned(),
@@ -144,7 +151,7 @@ impl Bench {
             extra: Default::default(),
         };
         let client = Shared::default();
-        let infos = [(info(limit), largest_batch)];
+        let infos = [(info, largest_batch)];
         let (writer, facts) = (Box::new(client.clone()), Box::new(client.clone()));
         let outputs = Outputs::new(table, writer, facts, &[plan], &infos);
         let mut accounts = Accounts::tracked();
@@ -154,16 +161,28 @@ impl Bench {
 
     /// Reads records with these payloads, as one batch.
     fn read(&mut self, payloads: &[&str]) -> (Arc<Batch>, Vec<Token>) {
+        self.read_all(payloads.iter().map(|payload| (*payload, None)))
+    }
+
+    /// Reads records with these times, as one batch.
+    fn read_at(&mut self, times: &[Option<i64>]) -> (Arc<Batch>, Vec<Token>) {
+        self.read_all(times.iter().map(|time| ("timed", *time)))
+    }
+
+    fn read_all<'a>(
+        &mut self,
+        records: impl Iterator<Item = (&'a str, Option<i64>)>,
+    ) -> (Arc<Batch>, Vec<Token>) {
         let mut builder = BatchBuilder::new(Arc::from(vec![Arc::from("in")]));
         let mut tokens = Vec::new();
-        for payload in payloads {
+        for (payload, timestamp_ms) in records {
             let offset = RecordOffset(self.next);
             self.next += 1;
             builder.push(RecordRef {
                 topic: 0,
                 partition: 0,
                 offset,
-                timestamp_ms: None,
+                timestamp_ms,
                 key: None,
                 payload: Some(payload.as_bytes()),
                 row: "",
@@ -185,7 +204,7 @@ impl Bench {
 
     fn send(&mut self, seconds: f64) {
         let now = Moment(Duration::from_secs_f64(seconds));
-        self.outputs.send(now, 1.0, &self.accounts, &mut self.refused);
+        self.outputs.send((now, WALL_MS), 1.0, &self.accounts, &mut self.refused);
     }
 
     /// One step of a worker: what came is booked, then what can be sent is sent.
@@ -349,6 +368,56 @@ fn a_question_without_answer_is_asked_again_and_its_row_waits() {
     bench.step(120.0);
     assert_eq!(bench.reasons().len(), 1);
     bench.all_done();
+}
+
+#[test]
+fn a_question_that_failed_changes_nothing_of_what_is_known() {
+    let untold = |kind, code| {
+        let described = Err(error_of(kind, code));
+        Ok(OutputInfo { described, ..info(1000) })
+    };
+    let (large, valid) = ("x".repeat(5000), "y".repeat(2000));
+    let mut bench = Bench::new(1, 3000, 1000);
+    bench.write(&[&large]);
+    bench.send(100.0);
+    // What may pass is asked for again, and the row waits.
+    for at in 101..106 {
+        bench.answer(untold(Kind::Other, "UNKNOWN"));
+        bench.step(f64::from(at));
+    }
+    assert!(bench.questions() > 1 && bench.refused.is_empty());
+    // What will not be told leaves what is known to judge.
+    bench.answer(untold(Kind::Authorization, "TOPIC_AUTHORIZATION_FAILED"));
+    bench.step(106.0);
+    let reasons = bench.reasons();
+    assert!(reasons.len() == 1 && reasons[0].contains("max.message.bytes is 3000"), "{reasons:?}");
+    bench.write(&[&valid]);
+    bench.step(107.0);
+    assert_eq!(bench.sent(), [valid], "it is valid by what was read");
+    bench.step(108.0);
+    bench.all_done();
+}
+
+#[test]
+fn records_before_all_that_the_topic_keeps_are_counted_where_their_time_counts() {
+    let day = 24 * 3600 * 1000;
+    let keeps = |days: u64| Some(Duration::from_secs(days * 24 * 3600));
+    let ages = [Some(30 * day), None, Some(7 * day + 1), Some(7 * day - 1), Some(0), Some(-day)];
+    for (kept, stamp, past) in [
+        (keeps(7), Stamp::Source, 2),
+        (keeps(31), Stamp::Source, 0),
+        (None, Stamp::Source, 0),
+        (keeps(7), Stamp::Now, 0),
+    ] {
+        let mut bench = Bench::stamped(1, OutputInfo { keeps: kept, ..info(1000) }, 1000, stamp);
+        let (batch, tokens) = bench.read_at(&ages.map(|age| age.map(|age| WALL_MS - age)));
+        bench.push(0, &batch, (0..tokens.len() as u32).collect(), tokens);
+        bench.send(0.0);
+        bench.step(1.0);
+        let counts = bench.outputs.counts().next().unwrap().1;
+        assert_eq!((counts.past_retention, counts.acknowledged), (past, 6), "{kept:?} {stamp:?}");
+        bench.all_done();
+    }
 }
 
 #[test]

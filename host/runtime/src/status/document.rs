@@ -437,6 +437,9 @@ pub struct OutputStatus {
     /// Rows that were refused and sent again, each time: because their batch was, or while the topic was not known.
     #[serde(default)]
     pub resent: u64,
+    /// Rows whose time lies before all that the topic keeps: a broker acknowledges them, and may delete them at once.
+    #[serde(default)]
+    pub past_retention: u64,
     /// How long rows have been waiting without a single acknowledgement, from ten seconds on.
     pub waiting_ms: Option<u64>,
 }

@@ -151,6 +151,7 @@ fn add_output(total: &mut BTreeMap<String, OutputStatus>, output: &OutputStatus)
     sum.acknowledged += output.acknowledged;
     sum.refused += output.refused;
     sum.resent += output.resent;
+    sum.past_retention += output.past_retention;
 }
 
 pub(super) fn millis(time: Duration) -> u64 {

@@ -268,6 +268,7 @@ fn outputs(flow: &Flow) -> Vec<OutputStatus> {
             acknowledged: counts.acknowledged,
             refused: counts.refused,
             resent: counts.resent,
+            past_retention: counts.past_retention,
             waiting_ms: None,
         })
         .collect()
