@@ -5,7 +5,6 @@ use std::io::{self, BufRead, IsTerminal};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use loom_flow::plan::Delivery;
 use loom_flow::{Mode, Plan};
 use loom_kafka::librdkafka::KafkaBroker;
 use loom_runtime::offsets::{self, GroupOffset, Move, MoveTo};
@@ -47,13 +46,12 @@ fn shown(args: &OffsetsArgs) -> Result<Status, Refusal> {
     let (plan, broker, stop) = opened(flow, &args.settings)?;
     let found = offsets::read(&plan, &broker, &stop).map_err(Refusal::Assembly)?;
     Ok(print(&match args.format {
-        Format::Human => human(&found, plan.consumer.delivery == Delivery::AtMostOnce),
+        Format::Human => human(&found),
         Format::Json => json_of(&plan, &found).to_string() + "\n",
     }))
 }
 
-/// `untracked`: the flow leaves commits to its client, which signs none.
-fn human(found: &[GroupOffset], untracked: bool) -> String {
+fn human(found: &[GroupOffset]) -> String {
     let rows: Vec<Vec<String>> = found
         .iter()
         .map(|one| {
@@ -63,7 +61,7 @@ fn human(found: &[GroupOffset], untracked: bool) -> String {
                 number(one.bounds.low.0),
                 number(one.bounds.high.0),
                 known(one.lag()),
-                written_by(one, untracked),
+                written_by(one),
             ]
         })
         .collect();
@@ -95,16 +93,13 @@ fn replays(found: &[GroupOffset]) -> String {
 }
 
 /// Who wrote the offset, as far as the text beside it says.
-fn written_by(one: &GroupOffset, untracked: bool) -> String {
+fn written_by(one: &GroupOffset) -> String {
     let Some(committed) = &one.committed else { return "nobody: nothing is committed".to_owned() };
     let by = match one.mark() {
         Some(mark) => match mark.run {
             Some(run) => format!("run {run}"),
             None => "offsets reset".to_owned(),
         },
-        None if committed.metadata.is_empty() && untracked => {
-            "this flow's client (at_most_once), or another tool".to_owned()
-        }
         None if committed.metadata.is_empty() => "another tool".to_owned(),
         None => format!("another tool: {:?}", committed.metadata),
     };
@@ -272,8 +267,7 @@ mod tests {
     #[test]
     fn offsets_are_shown_with_lag_and_writer() {
         let run = "loom1 run=00000000000000ff";
-        let text =
-            human(&[offset(0, Some((1500, run))), offset(1, None), offset(2, Some((7, "mine")))], false);
+        let text = human(&[offset(0, Some((1500, run))), offset(1, None), offset(2, Some((7, "mine")))]);
         assert_eq!(
             text,
             "PARTITION  COMMITTED  BEGINNING    END    LAG  WRITTEN BY
@@ -287,7 +281,7 @@ in/2               7          0  2,000  1,993  another tool: \"mine\"
     #[test]
     fn a_replay_that_was_cut_is_shown_with_its_place_and_its_floor() {
         let cut = offset(0, Some((1500, "loom1 run=00000000000000ff replay=1400")));
-        let text = human(&[cut, offset(1, Some((7, "mine")))], false);
+        let text = human(&[cut, offset(1, Some((7, "mine")))]);
         let (_, replays) = text.split_once("\n\n").unwrap();
         assert_eq!(
             replays,
@@ -297,15 +291,8 @@ A replay that was cut goes on at the next `run`; `run --from committed` leaves i
         );
         // One that has reached its floor is over, whatever the mark still says.
         for over in ["loom1 replay=1500", "loom1 replay=1600", "replay=3", "loom1"] {
-            assert!(!human(&[offset(0, Some((1500, over)))], false).contains("replay has"), "{over}");
+            assert!(!human(&[offset(0, Some((1500, over)))]).contains("replay has"), "{over}");
         }
-    }
-
-    #[test]
-    fn an_offset_that_nobody_signed_may_be_of_a_flow_that_commits_nothing_itself() {
-        let unsigned = [offset(0, Some((7, "")))];
-        assert!(human(&unsigned, true).contains("this flow's client (at_most_once), or another tool"));
-        assert!(!human(&unsigned, false).contains("this flow"));
     }
 
     #[test]

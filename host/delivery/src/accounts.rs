@@ -24,7 +24,7 @@ impl Accounts {
         Accounts { tracked: true, trackers: Vec::new(), groups: Groups::default() }
     }
 
-    /// Under at most once: rows are counted, and nothing is tracked.
+    /// Under at most once: rows are counted, and nothing is tracked; a partition's watermark is its position.
     #[must_use]
     pub fn untracked() -> Self {
         Accounts { tracked: false, trackers: Vec::new(), groups: Groups::default() }
@@ -60,7 +60,16 @@ impl Accounts {
         self.trackers[partition.index()].set_now(now);
     }
 
-    /// Registers a record, before it is emitted. `bytes`: what it counts towards the partition's bound.
+    /// Whether a record is to be registered: its offset is new. Clients have had faults by which records came twice, and a
+    /// second one would stand for what is resolved, or committed, already. It is counted, and to be ignored.
+    pub fn admit(&mut self, partition: PartitionId, offset: RecordOffset) -> bool {
+        let tracker = &mut self.trackers[partition.index()];
+        let new = tracker.position() <= CommitOffset::at(offset);
+        tracker.ledger.repeated += u64::from(!new);
+        new
+    }
+
+    /// Registers a record that was [admitted](Self::admit), before it is emitted. `bytes`: what it counts towards the partition's bound.
     pub fn register(&mut self, partition: PartitionId, offset: RecordOffset, bytes: u32) -> Token {
         let tracker = &mut self.trackers[partition.index()];
         tracker.ledger.minted += 1;
@@ -85,7 +94,7 @@ impl Accounts {
     /// The partition ends at `end`: what lies below it and was not registered is a gap. A floor above it falls to the
     /// watermark, since the log that it stood for was cut; where one did, it is given back.
     pub fn ended(&mut self, partition: PartitionId, end: CommitOffset) -> Option<CommitOffset> {
-        self.trackers[partition.index()].ended(end).filter(|_| self.tracked)
+        self.trackers[partition.index()].ended(end)
     }
 
     /// The partition's log was cut, and reading goes on at its new end; a floor above that is lowered to it. Only while
@@ -276,6 +285,27 @@ mod tests {
         accounts.redeem(shares.remove(0), Ending::Topic);
         assert_eq!(made(&accounts), Made::default());
         assert_eq!(accounts.tracker(partition).outstanding().bytes, 0);
+    }
+
+    #[test]
+    fn a_record_that_comes_again_is_not_admitted_and_counted() {
+        for mut accounts in [Accounts::tracked(), Accounts::untracked()] {
+            let partition = accounts.add_partition(CommitOffset(3), None);
+            assert!(accounts.admit(partition, RecordOffset(5)), "a gap is no repetition");
+            let token = accounts.register(partition, RecordOffset(5), 1);
+            for again in [0, 3, 5] {
+                assert!(!accounts.admit(partition, RecordOffset(again)), "{again}");
+            }
+            accounts.redeem(token, Ending::Topic);
+            assert!(!accounts.admit(partition, RecordOffset(5)), "resolved or not");
+            assert!(accounts.admit(partition, RecordOffset(6)));
+            let ledger = accounts.tracker(partition).ledger();
+            assert_eq!((ledger.repeated, ledger.registered), (4, 1));
+            assert!(ledger.balances());
+            // The log was cut: what stands there now is new.
+            accounts.cut(partition, CommitOffset(4));
+            assert!(accounts.admit(partition, RecordOffset(4)));
+        }
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! When to commit what: all dirty partitions in one request, at most one request in flight, at most one an interval.
+//! When to commit what: all dirty partitions in one request, at most one request in flight, at most one an interval. What
+//! may be committed of a partition is its tracker's to say: the watermark, or at most once the position.
 //!
 //! A partition is dirty while what may be committed is not what the broker last acknowledged. So a commit that failed, as
 //! a whole or for one partition, is simply due again; it needs no new record. It is due, too, when its last *successful*
@@ -42,17 +43,6 @@ pub enum Due {
     Wait(Option<Moment>),
     /// Send these in one request.
     Commit(Vec<Entry>),
-}
-
-/// What the schedule asks about a partition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// More is to be read: its commit can wait for the interval.
-    Busy,
-    /// Nothing more is there to read: its commit is not delayed further.
-    Idle,
-    /// Nothing of it may be committed now.
-    Held,
 }
 
 /// Names a request; the sender's number.
@@ -114,17 +104,16 @@ impl CommitSchedule {
         self.known.push(Known { acknowledged: committed, confirmed: Moment::START });
     }
 
-    /// What to do now.
-    pub fn due(&self, now: Moment, accounts: &Accounts, turn: impl Fn(PartitionId) -> Turn) -> Due {
+    /// What to do now. `open`: whether anything of a partition may be committed.
+    pub fn due(&self, now: Moment, accounts: &Accounts, open: impl Fn(PartitionId) -> bool) -> Due {
         if let Some(sent) = &self.in_flight
             && !mutated(Mutation::CommitsOverlap)
         {
             return Due::Wait(Some(sent.since + ANSWER_WITHIN));
         }
         let mut entries = Vec::new();
-        let (mut any_idle, mut next) = (false, None);
-        for (partition, tracker) in accounts.partitions() {
-            let Some(turn) = Some(turn(partition)).filter(|turn| *turn != Turn::Held) else { continue };
+        let mut next = None;
+        for (partition, tracker) in accounts.partitions().filter(|(partition, _)| open(*partition)) {
             let (mut stand, known) = (tracker.stand(), self.known[partition.index()]);
             if mutated(Mutation::PositionIsCommitted) {
                 stand.offset = tracker.position();
@@ -132,7 +121,6 @@ impl CommitSchedule {
             let dirty = known.acknowledged != Some(stand);
             let refresh = self.keepalive.map(|age| known.confirmed + age);
             if dirty || refresh.is_some_and(|at| at <= now) {
-                any_idle |= turn == Turn::Idle;
                 entries.push(Entry { partition, stand });
             } else {
                 next = earlier(next, refresh);
@@ -142,18 +130,19 @@ impl CommitSchedule {
             return Due::Wait(next);
         }
         let interval_over = self.last_sent.map_or(Moment::START, |sent| sent + self.interval);
-        let earliest = if any_idle { self.not_before } else { self.not_before.max(interval_over) };
+        let earliest = self.not_before.max(interval_over);
         if now < earliest { Due::Wait(Some(earliest)) } else { Due::Commit(entries) }
     }
 
-    /// All partitions, for a last commit, changed or not.
+    /// All partitions of which anything may be committed, for a last commit, changed or not.
     #[must_use]
-    pub fn last(&self, accounts: &Accounts) -> Vec<Entry> {
+    pub fn last(&self, accounts: &Accounts, open: impl Fn(PartitionId) -> bool) -> Vec<Entry> {
         if mutated(Mutation::NoLastCommit) {
             return Vec::new();
         }
         accounts
             .partitions()
+            .filter(|(partition, _)| open(*partition))
             .map(|(partition, tracker)| Entry { partition, stand: tracker.stand() })
             .collect()
     }
@@ -250,7 +239,7 @@ mod tests {
 
     use loom_types::{CommitOffset, Ending, Moment, PartitionId, RecordOffset};
 
-    use super::{ANSWER_WITHIN, CommitSchedule, Due, Entry, Turn};
+    use super::{ANSWER_WITHIN, CommitSchedule, Due, Entry};
     use crate::accounts::Accounts;
     use crate::tracker::Stand;
 
@@ -287,25 +276,55 @@ mod tests {
         for offset in 0..500 {
             complete(&mut accounts, offset);
         }
-        let due = commits.due(at(1), &accounts, |_| Turn::Idle);
+        let due = commits.due(at(1), &accounts, |_| true);
         assert_eq!(due, Due::Commit(entries(500)));
         commits.sent(at(1), 7, entries(500));
         let until = Some(at(1) + ANSWER_WITHIN);
-        assert_eq!(commits.due(at(2), &accounts, |_| Turn::Idle), Due::Wait(until), "one in flight");
+        assert_eq!(commits.due(at(2), &accounts, |_| true), Due::Wait(until), "one in flight");
         commits.answered(at(3), 7, |_| true);
-        assert_eq!(commits.due(at(4), &accounts, |_| Turn::Idle), Due::Wait(None));
+        assert_eq!(commits.due(at(4), &accounts, |_| true), Due::Wait(None));
     }
 
     #[test]
-    fn a_busy_partition_waits_for_the_interval_and_an_idle_one_does_not() {
+    fn what_is_due_waits_for_the_interval_and_a_trickle_makes_one_commit_an_interval() {
+        let (mut accounts, mut commits) = one_partition(200);
+        let mut sent = Vec::new();
+        for ms in 1000..2000 {
+            // One record a millisecond, each answered before the next.
+            complete(&mut accounts, ms - 1000);
+            if let Due::Commit(due) = commits.due(at(ms as u64), &accounts, |_| true) {
+                commits.sent(at(ms as u64), ms as u64, due);
+                commits.answered(at(ms as u64), ms as u64, |_| true);
+                sent.push(ms);
+            }
+        }
+        assert_eq!(sent, [1000, 1200, 1400, 1600, 1800]);
+        assert_eq!(commits.due(at(2000), &accounts, |_| true), Due::Commit(entries(1000)));
+        // After a pause the first one is not delayed.
         let (mut accounts, mut commits) = one_partition(200);
         complete(&mut accounts, 0);
-        commits.sent(at(1000), 7, entries(1));
-        commits.answered(at(1001), 7, |_| true);
+        assert_eq!(commits.due(at(1), &accounts, |_| true), Due::Commit(entries(1)));
+        commits.sent(at(1), 7, entries(1));
+        commits.answered(at(2), 7, |_| true);
         complete(&mut accounts, 1);
-        assert_eq!(commits.due(at(1010), &accounts, |_| Turn::Busy), Due::Wait(Some(at(1200))));
-        assert_eq!(commits.due(at(1010), &accounts, |_| Turn::Idle), Due::Commit(entries(2)));
-        assert_eq!(commits.due(at(1200), &accounts, |_| Turn::Busy), Due::Commit(entries(2)));
+        assert_eq!(commits.due(at(2), &accounts, |_| true), Due::Wait(Some(at(201))));
+        assert_eq!(commits.due(at(900), &accounts, |_| true), Due::Commit(entries(2)));
+    }
+
+    #[test]
+    fn at_most_once_the_position_is_committed_and_below_a_floor_the_floor() {
+        let mut accounts = Accounts::untracked();
+        accounts.add_partition(CommitOffset(0), Some(CommitOffset(2)));
+        let mut commits = CommitSchedule::new(Duration::ZERO);
+        commits.add_partition(Some(plain(2)));
+        let token = accounts.register(P, RecordOffset(0), 1);
+        let stand = Stand { offset: CommitOffset(2), replay: Some(CommitOffset(1)) };
+        assert_eq!(commits.due(at(1), &accounts, |_| true), Due::Commit(vec![Entry { partition: P, stand }]));
+        let other = accounts.register(P, RecordOffset(4), 1);
+        assert_eq!(commits.due(at(1), &accounts, |_| true), Due::Commit(entries(5)));
+        accounts.redeem(token, Ending::Topic);
+        accounts.redeem(other, Ending::Topic);
+        assert_eq!(commits.due(at(1), &accounts, |_| true), Due::Commit(entries(5)));
     }
 
     #[test]
@@ -315,8 +334,8 @@ mod tests {
         commits.sent(at(1), 7, entries(1));
         commits.answered(at(2), 7, |_| false);
         assert_eq!(commits.failing_since(), Some(at(2)));
-        assert_eq!(commits.due(at(3), &accounts, |_| Turn::Idle), Due::Wait(Some(at(102))));
-        assert_eq!(commits.due(at(102), &accounts, |_| Turn::Idle), Due::Commit(entries(1)));
+        assert_eq!(commits.due(at(3), &accounts, |_| true), Due::Wait(Some(at(102))));
+        assert_eq!(commits.due(at(102), &accounts, |_| true), Due::Commit(entries(1)));
         commits.sent(at(102), 7, entries(1));
         commits.answered(at(103), 7, |_| true);
         assert_eq!(commits.failing_since(), None);
@@ -332,14 +351,14 @@ mod tests {
             commits.sent(at(now), now, entries(1));
             commits.answered(at(now), now, |_| false);
             now += wait;
-            assert_eq!(commits.due(at(now - 1), &accounts, |_| Turn::Idle), Due::Wait(Some(at(now))));
+            assert_eq!(commits.due(at(now - 1), &accounts, |_| true), Due::Wait(Some(at(now))));
         }
         commits.sent(at(now), now, entries(1));
         commits.answered(at(now), now, |_| true);
         complete(&mut accounts, 1);
         commits.sent(at(now), now, entries(2));
         commits.answered(at(now), now, |_| false);
-        assert_eq!(commits.due(at(now), &accounts, |_| Turn::Idle), Due::Wait(Some(at(now + 100))));
+        assert_eq!(commits.due(at(now), &accounts, |_| true), Due::Wait(Some(at(now + 100))));
     }
 
     #[test]
@@ -354,23 +373,23 @@ mod tests {
         for now in [1000, 2000, 3000] {
             commits.sent(at(now), now, both());
             commits.answered(at(now), now, |partition| partition == P);
-            assert_eq!(commits.due(at(now), &accounts, |_| Turn::Idle), Due::Wait(Some(at(now + 100))));
+            assert_eq!(commits.due(at(now), &accounts, |_| true), Due::Wait(Some(at(now + 100))));
         }
     }
 
     #[test]
     fn a_last_commit_names_every_partition_even_unchanged() {
         let (accounts, commits) = one_partition(200);
-        assert_eq!(commits.last(&accounts), entries(0));
+        assert_eq!(commits.last(&accounts, |_| true), entries(0));
+        assert_eq!(commits.last(&accounts, |_| false), []);
     }
 
     #[test]
     fn a_position_that_grew_old_is_committed_again_idle_or_stuck_counted_from_the_last_success() {
         let (mut accounts, commits) = one_partition(200);
         let mut commits = commits.with_keepalive(Duration::from_secs(60));
-        let idle = |commits: &CommitSchedule, accounts: &Accounts, now| {
-            commits.due(at(now), accounts, |_| Turn::Idle)
-        };
+        let idle =
+            |commits: &CommitSchedule, accounts: &Accounts, now| commits.due(at(now), accounts, |_| true);
         assert_eq!(idle(&commits, &accounts, 59_999), Due::Wait(Some(at(60_000))));
         assert_eq!(idle(&commits, &accounts, 60_000), Due::Commit(entries(0)));
         // A failure is no success: it stays due.
@@ -394,7 +413,7 @@ mod tests {
         assert!(!commits.expire(at(70_999)));
         assert!(commits.expire(at(71_000)));
         assert_eq!(commits.failing_since(), Some(at(1000)));
-        assert_eq!(commits.due(at(72_000), &accounts, |_| Turn::Busy), Due::Commit(entries(1)));
+        assert_eq!(commits.due(at(72_000), &accounts, |_| true), Due::Commit(entries(1)));
         commits.sent(at(72_000), 2, entries(1));
         commits.answered(at(72_001), 1, |_| true);
         assert!(commits.is_in_flight());
@@ -407,11 +426,11 @@ mod tests {
     fn what_is_held_is_not_committed_and_what_was_forgotten_is_committed_again() {
         let (mut accounts, mut commits) = one_partition(0);
         complete(&mut accounts, 0);
-        assert_eq!(commits.due(at(1), &accounts, |_| Turn::Held), Due::Wait(None));
+        assert_eq!(commits.due(at(1), &accounts, |_| false), Due::Wait(None));
         commits.sent(at(1), 1, entries(1));
         commits.answered(at(2), 1, |_| true);
         commits.forget(P);
-        assert_eq!(commits.due(at(3), &accounts, |_| Turn::Idle), Due::Commit(entries(1)));
+        assert_eq!(commits.due(at(3), &accounts, |_| true), Due::Commit(entries(1)));
     }
 
     #[test]
@@ -425,14 +444,14 @@ mod tests {
             let stand = Stand { offset: CommitOffset(6), replay };
             let now = at(1000 * offset as u64);
             assert_eq!(
-                commits.due(now, &accounts, |_| Turn::Idle),
+                commits.due(now, &accounts, |_| true),
                 Due::Commit(vec![Entry { partition: P, stand }])
             );
             commits.sent(now, offset as u64, vec![Entry { partition: P, stand }]);
             commits.answered(now, offset as u64, |_| true);
-            assert_eq!(commits.due(now, &accounts, |_| Turn::Idle), Due::Wait(None));
+            assert_eq!(commits.due(now, &accounts, |_| true), Due::Wait(None));
             complete(&mut accounts, offset);
         }
-        assert_eq!(commits.due(at(9000), &accounts, |_| Turn::Idle), Due::Commit(entries(6)));
+        assert_eq!(commits.due(at(9000), &accounts, |_| true), Due::Commit(entries(6)));
     }
 }

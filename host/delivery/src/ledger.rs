@@ -22,6 +22,8 @@ pub struct Ledger {
     pub live: u64,
     /// Tombstones that were skipped and never registered.
     pub skipped: u64,
+    /// Records that a client gave out a second time: ignored.
+    pub repeated: u64,
     /// Rows ended, by [`Ending::index`].
     pub ended: [u64; Ending::COUNT],
 }
@@ -55,6 +57,7 @@ impl Ledger {
         self.consumed += other.consumed;
         self.live += other.live;
         self.skipped += other.skipped;
+        self.repeated += other.repeated;
         for (mine, theirs) in self.ended.iter_mut().zip(&other.ended) {
             *mine += theirs;
         }

@@ -24,7 +24,7 @@ mod tracker;
 
 pub use accounts::Accounts;
 pub use backoff::Backoff;
-pub use commits::{ANSWER_WITHIN, CommitSchedule, Due, Entry, Request, Turn};
+pub use commits::{ANSWER_WITHIN, CommitSchedule, Due, Entry, Request};
 pub use ledger::Ledger;
 pub use mark::{Mark, NotARunId, RunId};
 #[cfg(feature = "simulation")]

@@ -36,8 +36,8 @@ pub enum Mutation {
     StartIsNotCommitted,
     /// Start: a newcomer commits while it watches another's lease.
     HeldIsCommitted,
-    /// Stop: a newcomer that fails while it watches commits at its end.
-    FailureIsCommitted,
+    /// Stop: a newcomer that watches another's lease commits at its end.
+    WatcherCommitsLast,
     /// Lease: another host's is read, and nothing follows.
     OtherHostIsIgnored,
     /// Reading: a log that was cut keeps its floor.
@@ -92,7 +92,7 @@ impl Mutation {
         Mutation::NoLastCommit,
         Mutation::StartIsNotCommitted,
         Mutation::HeldIsCommitted,
-        Mutation::FailureIsCommitted,
+        Mutation::WatcherCommitsLast,
         Mutation::OtherHostIsIgnored,
         Mutation::CutKeepsFloor,
         Mutation::BoundIsNoReason,

@@ -2,10 +2,14 @@
 //!
 //! The group has no members, so anybody may set or delete its offsets at any time. What we wrote is told by the run's id
 //! in the mark, not by comparing offsets: our own commits may arrive between a reading and the look at it.
+//!
+//! Kafka cannot set an offset only where it still is what it was. So a commit is [guarded](Guard): what is there is looked
+//! at before it is sent.
 
 use loom_types::CommitOffset;
 
 use crate::mark::{Mark, RunId};
+use crate::mutations::{Mutation, mutated};
 
 /// An offset of the group as it lies at the broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +31,8 @@ impl Stored {
 pub struct Expected {
     /// What the group had when the flow started; none = nothing.
     pub initial: Option<Stored>,
-    /// The run that may have written last before this one; its last commit can have come after the initial reading.
+    /// The run that owned the group before this one, as the lease says: its last commit can have come after the initial
+    /// reading. A short run leaves no entry of the lease, and is known by the initial offset's own mark.
     pub predecessor: Option<RunId>,
     /// The offset that the broker last acknowledged to this run; none = nothing yet.
     pub acknowledged: Option<CommitOffset>,
@@ -50,6 +55,35 @@ pub enum Finding {
     Foreign,
 }
 
+/// What must hold of the group's offset where a commit is to go over it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guard {
+    /// Who commits.
+    pub run: RunId,
+    /// What it knows.
+    pub expected: Expected,
+}
+
+impl Guard {
+    /// Whether a commit may go over what the group has.
+    #[must_use]
+    pub fn lets(&self, seen: Option<&Stored>) -> bool {
+        judge(self.run, &self.expected, seen) != Finding::Foreign
+    }
+}
+
+impl Expected {
+    /// What is said of an offset that somebody else set, beside the partition's name: both offsets.
+    #[must_use]
+    pub fn told(&self, seen: CommitOffset) -> String {
+        match (self.acknowledged, &self.initial) {
+            (Some(committed), _) => format!("to {seen}, where this run had committed {committed}"),
+            (None, Some(initial)) => format!("to {seen}, where this run had started at {}", initial.offset),
+            (None, None) => format!("to {seen}, where there was none"),
+        }
+    }
+}
+
 /// Judges an offset that was read back by run `me`.
 #[must_use]
 pub fn judge(me: RunId, expected: &Expected, seen: Option<&Stored>) -> Finding {
@@ -62,13 +96,17 @@ pub fn judge(me: RunId, expected: &Expected, seen: Option<&Stored>) -> Finding {
         let lost = expected.acknowledged.is_some_and(|acknowledged| seen.offset < acknowledged);
         return if lost { Finding::Behind } else { Finding::Fine };
     }
-    let before = run.is_some() && run == expected.predecessor;
+    let known = [expected.predecessor, expected.initial.as_ref().and_then(Stored::run)];
+    let before = run.is_some() && known.contains(&run);
     let initial = expected.initial.as_ref() == Some(seen);
+    if mutated(Mutation::ForeignIsOverwritten) {
+        return Finding::Fine;
+    }
     match expected.acknowledged {
         None if initial => Finding::Fine,
         None if before => Finding::Predecessor,
         // A host of ours wrote it before this run did. A tool's text has no run, so this is nobody's reset.
-        Some(_) if before || (initial && run.is_some()) => Finding::Behind,
+        Some(_) if before => Finding::Behind,
         _ => Finding::Foreign,
     }
 }
@@ -129,6 +167,18 @@ mod tests {
             Finding::Predecessor
         );
         assert_eq!(judge(ME, &expected(Some(by(BEFORE, 3)), Some(6)), Some(&by(BEFORE, 4))), Finding::Behind);
+    }
+
+    #[test]
+    fn a_late_commit_of_the_run_that_the_initial_offset_names_is_no_reset_without_an_entry_of_the_lease() {
+        let of_a_short_run =
+            |acknowledged| Expected { predecessor: None, ..expected(Some(by(BEFORE, 3)), acknowledged) };
+        assert_eq!(judge(ME, &of_a_short_run(None), Some(&by(BEFORE, 2))), Finding::Predecessor);
+        assert_eq!(judge(ME, &of_a_short_run(Some(6)), Some(&by(BEFORE, 4))), Finding::Behind);
+        assert_eq!(judge(ME, &of_a_short_run(Some(6)), Some(&by(OTHER, 4))), Finding::Foreign);
+        // A tool's text names no run.
+        let of_a_tool = Expected { predecessor: None, ..expected(Some(tool(3)), None) };
+        assert_eq!(judge(ME, &of_a_tool, Some(&tool(4))), Finding::Foreign);
     }
 
     #[test]

@@ -92,11 +92,7 @@ impl Tracker {
     }
 
     pub(crate) fn register(&mut self, offset: RecordOffset, bytes: u32) -> u64 {
-        debug_assert!(
-            self.position <= CommitOffset::at(offset),
-            "record {offset} registered behind position {}",
-            self.position
-        );
+        debug_assert!(self.position <= CommitOffset::at(offset), "record {offset} was not admitted");
         let sequence = self.first + self.ring.len() as u64;
         let since = self.now;
         self.ring.push_back(Entry { offset, redeemed: 0, bytes, since, made_rows: 0, made_bytes: 0 });

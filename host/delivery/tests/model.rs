@@ -9,9 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use loom_delivery::start::{Facts, GroupOffset, Reset, choose};
-use loom_delivery::{
-    ANSWER_WITHIN, Accounts, CommitSchedule, Due, Entry, Ledger, Stand, Token, TokenTable, Turn,
-};
+use loom_delivery::{ANSWER_WITHIN, Accounts, CommitSchedule, Due, Entry, Ledger, Stand, Token, TokenTable};
 use loom_types::{CommitOffset, Ending, Moment, PartitionId, RecordOffset};
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -332,9 +330,9 @@ impl Pair {
 
     fn commit(&mut self, answer: Answer) {
         self.now = self.now + Duration::from_secs(60);
-        let Due::Commit(entries) = self.commits.due(self.now, &self.accounts, |_| Turn::Busy) else { return };
+        let Due::Commit(entries) = self.commits.due(self.now, &self.accounts, |_| true) else { return };
         self.commits.sent(self.now, 1, entries.clone());
-        let due = self.commits.due(self.now, &self.accounts, |_| Turn::Idle);
+        let due = self.commits.due(self.now, &self.accounts, |_| true);
         assert_eq!(due, Due::Wait(Some(self.now + ANSWER_WITHIN)), "one in flight");
         type Which = fn(PartitionId) -> bool;
         let (applied, reported): (Which, Which) = match answer {
@@ -362,7 +360,7 @@ impl Pair {
         // Longer than any wait between two attempts.
         let later = self.now + Duration::from_secs(10);
         assert_eq!(
-            self.commits.due(later, &self.accounts, |_| Turn::Busy),
+            self.commits.due(later, &self.accounts, |_| true),
             expected,
             "due again is what was not reported"
         );
@@ -426,6 +424,7 @@ impl Pair {
                 consumed: known.consumed,
                 live,
                 skipped: known.skipped,
+                repeated: 0,
                 ended: known.ended,
             };
             let ledger = tracker.ledger();

@@ -232,6 +232,7 @@ fn managed_settings_are_refused_in_extra_by_name() {
         "metadata.broker.list",
         "enable.auto.commit",
         "auto.commit.enable",
+        "auto.commit.interval.ms",
         "auto.offset.reset",
         "enable.partition.eof",
         "sasl.password",

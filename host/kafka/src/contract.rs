@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loom_delivery::Token;
+use loom_delivery::readback::Guard;
 use loom_types::{Batch, BatchBuilder, CommitOffset, PartitionId, TopicPartition};
 
 use crate::error::KafkaError;
@@ -172,6 +173,9 @@ pub struct CommitEntry {
     pub metadata: String,
     /// The epoch of the leader that the record before it was read from, if known.
     pub leader_epoch: Option<i32>,
+    /// What the group has is looked at first, and not overwritten where somebody else set it
+    /// ([`Kind::Moved`](crate::Kind::Moved)). What is set between the look and the commit is not seen. None: it is overwritten.
+    pub guard: Option<Guard>,
 }
 
 /// The answer to one commit request.

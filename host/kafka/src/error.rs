@@ -5,6 +5,9 @@
 
 use std::fmt;
 
+use loom_delivery::readback::Guard;
+use loom_types::{CommitOffset, TopicPartition};
+
 /// What an error means for the flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -26,6 +29,8 @@ pub enum Kind {
     Corrupt,
     /// The group has live members, and refuses commits from outside.
     GroupInUse,
+    /// Somebody else set the group's offset: it is not overwritten.
+    Moved,
     /// The client can not go on; a new one may.
     Fatal,
     /// A setting is wrong.
@@ -73,6 +78,12 @@ const MISSING: &str = "missing right:";
 
 /// Kafka's and librdkafka's names of the codes that speak of size.
 const TOO_LARGE: [&str; 3] = ["MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "INVALID_MSG_SIZE"];
+
+/// The error of a partition whose offset somebody else set to this.
+pub(crate) fn moved(partition: &TopicPartition, guard: &Guard, seen: CommitOffset) -> KafkaError {
+    let message = format!("{partition} {}", guard.expected.told(seen));
+    KafkaError { kind: Kind::Moved, code: "SET_FROM_OUTSIDE", message }
+}
 
 impl fmt::Display for KafkaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

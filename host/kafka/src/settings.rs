@@ -38,8 +38,6 @@ pub struct ConsumerSettings {
     pub group_id: String,
     /// Protocol and SASL.
     pub credentials: CredentialSettings,
-    /// The client commits by its own timer what `take` gave out (at most once).
-    pub auto_commit: bool,
     /// Records without payload are passed on; otherwise they are skipped and counted.
     pub forward_tombstones: bool,
     /// Bytes that may be read ahead of the flow, for all partitions of the process.

@@ -46,6 +46,7 @@ impl Identity {
             started_ms: self.started_ms,
             take_over,
             released: false,
+            layout: None,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loom_flow::plan::{Delivery, OutputPlan, Plan, Secret, Security, Tombstones};
+use loom_flow::plan::{OutputPlan, Plan, Secret, Security, Tombstones};
 use loom_kafka::{
     ConsumerSettings, CredentialSettings, OutputInfo, OutputSettings, ProducerSettings, Sensitive,
 };
@@ -16,7 +16,6 @@ pub fn consumer_settings(plan: &Plan) -> ConsumerSettings {
         brokers: consumer.brokers.clone(),
         group_id: consumer.group_id.clone(),
         credentials: credentials(&consumer.security),
-        auto_commit: consumer.delivery == Delivery::AtMostOnce,
         forward_tombstones: consumer.tombstones == Tombstones::Forward,
         prefetch: plan.runtime.prefetch,
         poll_backoff: consumer.poll_backoff,

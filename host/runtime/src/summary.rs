@@ -20,6 +20,8 @@ pub struct Counters {
     pub commits: u64,
     /// Partitions whose commit failed, each time.
     pub commit_failures: u64,
+    /// Partitions whose offset somebody else set while the flow ran.
+    pub set_from_outside: u64,
     /// Partitions of the inputs that were added while the flow ran; a restart reads them.
     pub partitions_added: u64,
     /// Successful calls of sinks' `flush`.
@@ -42,6 +44,7 @@ impl Counters {
         self.retries += other.retries;
         self.commits += other.commits;
         self.commit_failures += other.commit_failures;
+        self.set_from_outside += other.set_from_outside;
         self.partitions_added += other.partitions_added;
         self.flushes += other.flushes;
         self.violations += other.violations;
@@ -157,6 +160,7 @@ impl Summary {
             "resolved": self.ledger.resolved,
             "outstanding": self.ledger.outstanding,
             "skipped": self.ledger.skipped,
+            "repeated": self.ledger.repeated,
             "minted": self.ledger.minted,
             "consumed": self.ledger.consumed,
             "live": self.ledger.live,
@@ -186,6 +190,7 @@ impl Summary {
             retries = self.counters.retries,
             commits = self.counters.commits,
             commit_failures = self.counters.commit_failures,
+            set_from_outside = self.counters.set_from_outside,
             partitions_added = self.counters.partitions_added,
             flushes = self.counters.flushes,
             violations = self.counters.violations,

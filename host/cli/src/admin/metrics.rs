@@ -71,6 +71,11 @@ impl Scrape {
             "Partitions whose commit failed, each time",
             [(Labels::new(), commits.failures)],
         )?;
+        out.counter(
+            "loom_offsets_set_from_outside",
+            "Partitions whose committed offset somebody else set",
+            [(Labels::new(), commits.set_from_outside)],
+        )?;
         let failing = commits.failing_ms.unwrap_or_default();
         out.gauge(
             "loom_commits_failing_seconds",
@@ -97,6 +102,11 @@ impl Scrape {
             "loom_records_skipped",
             "Tombstones that were skipped",
             ledger(|one| one.ledger.skipped),
+        )?;
+        out.counter(
+            "loom_records_repeated",
+            "Records that a client gave out a second time, and that were ignored",
+            ledger(|one| one.ledger.repeated),
         )?;
         out.counter("loom_records_resolved", "Records that are done", ledger(|one| one.ledger.resolved))?;
         out.counter(

@@ -1,7 +1,7 @@
 //! Who owns a group's partitions: decided from what is read in the owner group, one beat at a time.
 //!
-//! The entry lies in a group of its own and is written by beats only: read, then commit the beat's number with the
-//! holder's name. There is no compare-and-set, so this detects two owners, it does not fence them:
+//! The entry lies in a group of its own and is written by beats only: read, then commit the holder's name with the beat's
+//! number. There is no compare-and-set, so this detects two owners, it does not fence them:
 //! - an owner that reads another's entry stops;
 //! - a newcomer that finds another's entry commits nothing while it watches for two intervals: an entry that moves is a
 //!   live owner's, and the newcomer stops; one that does not is taken. It writes nothing meanwhile, since its mark would
@@ -16,7 +16,7 @@ mod holder;
 #[cfg(test)]
 mod tests;
 
-pub use holder::Holder;
+pub use holder::{Holder, Layout};
 
 use crate::mark::RunId;
 
@@ -195,8 +195,7 @@ impl Lease {
         Step::Write(self.beat)
     }
 
-    /// Whether input offsets must not be committed now, but for a position chosen by the reset and the last commit of a
-    /// clean stop.
+    /// Whether input offsets must not be committed now, but for a start that was chosen where the group has nothing.
     #[must_use]
     pub fn holds_commits(&self) -> bool {
         self.held

@@ -13,6 +13,7 @@ fn holder(run: u64) -> Holder {
         started_ms: 0,
         take_over: false,
         released: false,
+        layout: None,
     }
 }
 

@@ -66,7 +66,6 @@ pub fn consumer(fixture: &dyn Fixture, group: &str) -> ConsumerSettings {
         brokers: fixture.addresses(),
         group_id: group.to_owned(),
         credentials: CredentialSettings::default(),
-        auto_commit: false,
         forward_tombstones: false,
         prefetch: 64 << 20,
         poll_backoff: Duration::from_millis(50),

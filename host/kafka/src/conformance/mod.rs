@@ -98,11 +98,8 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("groups_are_written_from_outside", offsets::groups_are_written_from_outside),
     ("a_group_with_members_refuses_commits", offsets::a_group_with_members_refuses_commits),
     ("a_commit_can_go_back", offsets::a_commit_can_go_back),
-    (
-        "a_client_at_most_once_commits_what_it_gave_out",
-        offsets::a_client_at_most_once_commits_what_it_gave_out,
-    ),
-    ("a_client_at_least_once_commits_nothing_itself", offsets::a_client_at_least_once_commits_nothing_itself),
+    ("a_guarded_commit_leaves_what_others_set", offsets::a_guarded_commit_leaves_what_others_set),
+    ("a_client_commits_nothing_itself", offsets::a_client_commits_nothing_itself),
     ("rows_are_written_in_the_order_sent", writing::rows_are_written_in_the_order_sent),
     ("all_parts_of_a_row_are_written", writing::all_parts_of_a_row_are_written),
     ("what_may_seem_unset_is_read_as_it_is", unset::what_may_seem_unset_is_read_as_it_is),

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use loom_delivery::readback::{Expected, Guard};
+use loom_delivery::{Mark, RunId};
 use loom_types::{CommitOffset, PartitionId, TopicPartition};
 
-use super::harness::{ASK, Reading, WIDE, broker, consumer, once_ready};
+use super::harness::{ASK, Reading, broker, consumer, once_ready};
 use super::reading::numbered;
 use super::{Fixture, MEMBER};
-use crate::contract::{Broker, Budget, CommitAnswer, CommitEntry};
+use crate::contract::{Broker, CommitAnswer, CommitEntry};
 use crate::error::{KafkaError, Kind};
 use crate::facts::{Committed, Group, GroupEntry};
 
@@ -20,6 +22,7 @@ fn entry(partition: u32, offset: i64, metadata: &str) -> CommitEntry {
         offset: CommitOffset(offset),
         metadata: metadata.to_owned(),
         leader_epoch: None,
+        guard: None,
     }
 }
 
@@ -223,29 +226,49 @@ pub fn a_commit_can_go_back(fixture: &dyn Fixture) {
     }
 }
 
-pub fn a_client_at_most_once_commits_what_it_gave_out(fixture: &dyn Fixture) {
+pub fn a_guarded_commit_leaves_what_others_set(fixture: &dyn Fixture) {
     let topic = fixture.create_topic(2);
-    fixture.produce(&topic, 0, &numbered(0..50));
     let group = fixture.fresh_name("group");
-    let mut settings = consumer(fixture, &group);
-    settings.auto_commit = true;
-    let broker = fixture.broker(settings.clone());
+    let broker = fixture.broker(consumer(fixture, &group));
     let mut reading = Reading::start(fixture, &*broker, &[(&topic, 0, 0), (&topic, 1, 0)]);
-    let ten = Budget { rows: 10, bytes: 1 << 20 };
-    reading.until(ten, "ten records", |seen| seen[0].records.len() >= 10);
-    let given = reading.seen[0].position.expect("records were given out");
-    assert!(given < 50, "the check needs records that were not given out");
-    fixture.pass_time(BEYOND_AUTO_COMMIT);
     let places = [TopicPartition::new(&*topic, 0), TopicPartition::new(&*topic, 1)];
-    assert_eq!(fetch(fixture, &*broker, &places), [kept(given, ""), Ok(None)]);
-
-    reading.until(WIDE, "all records", |seen| seen[0].records.len() >= 50);
-    drop(reading);
-    let again = fixture.broker(settings);
-    assert_eq!(fetch(fixture, &*again, &places)[0], kept(50, ""), "a close commits the rest");
+    let run = RunId(7);
+    let mine = Mark { run: Some(run), ..Mark::default() }.to_string();
+    let guarded = |partition, offset, acknowledged: Option<i64>| {
+        let acknowledged = acknowledged.map(CommitOffset);
+        let expected = Expected { initial: None, predecessor: None, acknowledged };
+        CommitEntry { guard: Some(Guard { run, expected }), ..entry(partition, offset, &mine) }
+    };
+    // Nothing is there, and then what it wrote itself.
+    for (offset, acknowledged) in [(3, None), (5, Some(3))] {
+        let answer = commit(
+            fixture,
+            &mut reading,
+            &[guarded(0, offset, acknowledged), guarded(1, offset, acknowledged)],
+        );
+        assert!(answer.results.iter().all(|(_, result)| result.is_ok()), "{answer:?}");
+    }
+    let outside = GroupEntry {
+        partition: places[0].clone(),
+        offset: CommitOffset(1),
+        metadata: String::new(),
+        leader_epoch: None,
+    };
+    once_ready(fixture, || {
+        broker
+            .commit_now(Group::Input, std::slice::from_ref(&outside), ASK)?
+            .into_iter()
+            .collect::<Result<Vec<()>, _>>()
+    });
+    let answer = commit(fixture, &mut reading, &[guarded(0, 7, Some(5)), guarded(1, 7, Some(5))]);
+    let error = answer.results[0].1.as_ref().unwrap_err();
+    assert_eq!(error.kind, Kind::Moved, "{error}");
+    assert!(error.message.contains("/0 to 1, where this run had committed 5"), "{error}");
+    assert_eq!(answer.results[1].1, Ok(()), "the others are committed");
+    assert_eq!(fetch(fixture, &*broker, &places), [kept(1, ""), kept(7, &mine)]);
 }
 
-pub fn a_client_at_least_once_commits_nothing_itself(fixture: &dyn Fixture) {
+pub fn a_client_commits_nothing_itself(fixture: &dyn Fixture) {
     let topic = fixture.create_topic(1);
     fixture.produce(&topic, 0, &numbered(0..5));
     let broker = broker(fixture);

@@ -94,17 +94,12 @@ const CONSUMER_KEYS: &[&str] = &[
     "session.timeout.ms",
 ];
 
-/// A consumer's keys. `sharing`: partitions of the process that share the prefetch. `commits`: the client commits by itself what is stored.
-pub(super) fn consumer(
-    settings: &ConsumerSettings,
-    sharing: usize,
-    commits: bool,
-) -> Result<Conf, KafkaError> {
+/// A consumer's keys. `sharing`: partitions of the process that share the prefetch.
+pub(super) fn consumer(settings: &ConsumerSettings, sharing: usize) -> Result<Conf, KafkaError> {
     let prefetch = Prefetch::new(settings, sharing);
     let mut keys = Keys::new(&settings.brokers, &settings.credentials, &settings.extra);
     keys.set("group.id", &settings.group_id);
-    keys.set("enable.auto.commit", commits);
-    // `take` stores what it gave out: librdkafka would store what it handed over, errors counted as records.
+    keys.set("enable.auto.commit", false);
     keys.set("enable.auto.offset.store", false);
     keys.set("enable.partition.eof", true);
     keys.set("auto.offset.reset", "error");
@@ -267,7 +262,6 @@ mod tests {
             brokers: vec!["127.0.0.1:1".into()],
             group_id: "g".into(),
             credentials: CredentialSettings::default(),
-            auto_commit: false,
             forward_tombstones: false,
             prefetch,
             poll_backoff: Duration::from_millis(50),
@@ -290,11 +284,8 @@ mod tests {
         );
         for (prefetch, partitions) in [(0, 0), (1 << 20, 5000), (u64::MAX, 1), (256 << 20, 100)] {
             let settings = settings(prefetch);
-            let conf = consumer(&settings, partitions, false).unwrap();
-            assert!(
-                Client::new(Role::Consumer { commits: false }, conf).is_ok(),
-                "{prefetch} over {partitions}"
-            );
+            let conf = consumer(&settings, partitions).unwrap();
+            assert!(Client::new(Role::Consumer, conf).is_ok(), "{prefetch} over {partitions}");
         }
     }
 
@@ -303,11 +294,11 @@ mod tests {
         let mut settings = settings(1 << 20);
         settings.extra.insert("message.max.bytes".into(), Sensitive("5000000".into()));
         settings.extra.insert("queued.min.messages".into(), Sensitive("7".into()));
-        let conf = consumer(&settings, 1, true).unwrap();
+        let conf = consumer(&settings, 1).unwrap();
         assert_eq!(conf.get("socket.timeout.ms").as_deref(), Some("20000"));
-        assert!(Client::new(Role::Consumer { commits: false }, conf).is_ok());
+        assert!(Client::new(Role::Consumer, conf).is_ok());
         settings.extra.insert("socket.timeout.ms".into(), Sensitive("45000".into()));
-        let conf = consumer(&settings, 1, true).unwrap();
+        let conf = consumer(&settings, 1).unwrap();
         assert_eq!(conf.get("socket.timeout.ms").as_deref(), Some("45000"));
     }
 
@@ -390,7 +381,7 @@ mod tests {
         let mut settings = settings(1 << 20);
         settings.extra.insert("ssl.key.pem".into(), Sensitive("hunter2".into()));
         settings.extra.insert("no.such.password".into(), Sensitive("hunter2".into()));
-        let Err(error) = consumer(&settings, 1, false) else { panic!("it was accepted") };
+        let Err(error) = consumer(&settings, 1) else { panic!("it was accepted") };
         assert!(!error.message.contains("hunter2"), "{error}");
         assert!(error.message.contains("no.such.password"), "{error}");
     }

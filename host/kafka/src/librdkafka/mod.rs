@@ -185,9 +185,8 @@ impl Broker for KafkaBroker {
     }
 
     fn reader(&self, assigned: Vec<Assigned>, sharing: usize, waker: Waker) -> Result<Reader, KafkaError> {
-        let commits = self.settings.auto_commit;
-        let conf = config::consumer(&self.settings, sharing, commits)?;
-        let client = Client::new(Role::Consumer { commits }, conf).map_err(configuration)?;
+        let conf = config::consumer(&self.settings, sharing)?;
+        let client = Client::new(Role::Consumer, conf).map_err(configuration)?;
         let source = Source::new(&client, &assigned, &self.settings, &waker)?;
         let offsets = Commits::new(&client, &assigned, &self.settings.group_id, &waker)?;
         Ok(Reader { source: Box::new(source), offsets: Box::new(offsets) })
@@ -201,10 +200,7 @@ impl Broker for KafkaBroker {
 /// What is asked outside of workers, through a consumer client of its own.
 fn asker(settings: ConsumerSettings) -> Result<Asked, KafkaError> {
     let brokers = settings.brokers.clone();
-    let start = move || {
-        let role = Role::Consumer { commits: false };
-        Client::new(role, config::consumer(&settings, 1, false)?).map_err(configuration)
-    };
+    let start = move || Client::new(Role::Consumer, config::consumer(&settings, 1)?).map_err(configuration);
     Asked::new(Box::new(start), Queue::consumer, &brokers)
 }
 

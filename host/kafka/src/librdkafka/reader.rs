@@ -28,8 +28,6 @@ pub(super) struct Source {
     messages: Messages,
     errors: Errors,
     forward_tombstones: bool,
-    /// Offsets that were given out are stored for the client's own commits.
-    stores: bool,
     waker: Waker,
     main: Queue,
     client: Arc<Client>,
@@ -114,7 +112,6 @@ impl Source {
             messages: Messages::new(),
             errors: Errors::new(),
             forward_tombstones: settings.forward_tombstones,
-            stores: settings.auto_commit,
             waker: waker.clone(),
             main,
             client: client.clone(),
@@ -168,14 +165,6 @@ impl PartitionSource for Source {
         taken.more = !emptied || !slot.aside.is_empty();
         if matches!(taken.notice, Some(Notice::OutOfRange | Notice::Cut { .. })) {
             slot.ended = true;
-        }
-        if let (true, Some(position)) = (self.stores, taken.position) {
-            let mut done = List::new(1);
-            done.push(&slot.name, slot.assigned.partition.partition, position.0, 0);
-            if let Err(code) = self.client.store(&done) {
-                let partition = &slot.assigned.partition;
-                tracing::warn!(target: "kafka", %partition, code = code.name(), "an offset was not stored for the next commit");
-            }
         }
         taken
     }

@@ -16,8 +16,6 @@ use crate::facts::{Committed, GroupEntry, Member};
 pub struct CommitRecord {
     /// When it came.
     pub at: Moment,
-    /// Whether the client's own timer sent it (at most once).
-    pub automatic: bool,
     /// What it asked for, in its order.
     pub entries: Vec<CommitRecordEntry>,
 }
@@ -102,7 +100,7 @@ impl State {
         }
         if self.keep_history {
             let group = self.groups.entry(group_name.to_owned()).or_default();
-            group.history.push(CommitRecord { at, automatic: false, entries: record });
+            group.history.push(CommitRecord { at, entries: record });
         }
         results
     }

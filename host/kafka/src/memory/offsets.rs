@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use loom_delivery::readback::Stored;
 use loom_types::PartitionId;
 
 use super::faults::{Call, CommitFault};
@@ -9,7 +10,7 @@ use super::late::Asker;
 use super::reader::ReaderHandle;
 use super::state::State;
 use crate::contract::{CommitAnswer, CommitEntry, OffsetStore, RequestId};
-use crate::error::{KafkaError, Kind};
+use crate::error::{KafkaError, Kind, moved};
 use crate::facts::{Group, GroupEntry};
 
 pub(super) struct MemoryOffsets {
@@ -58,6 +59,11 @@ impl State {
             })
             .collect();
         let partitions: Vec<PartitionId> = entries.iter().map(|entry| entry.partition).collect();
+        let looks = !matches!(fault, Some(CommitFault::Refused(_) | CommitFault::Unanswered));
+        let refused = if looks { self.moved(&group, &named, entries) } else { Vec::new() };
+        if !refused.is_empty() {
+            return self.commit_around(id, request, &group, named, &partitions, refused);
+        }
         if let Some(fault @ (CommitFault::Late { .. } | CommitFault::Lost { .. })) = fault {
             let asker = Asker { reader: id, request, partitions };
             self.send_late(Call::Commit, &group, named, Some(asker), fault);
@@ -71,6 +77,44 @@ impl State {
             reader.answers.push(CommitAnswer { request, results });
             (reader.waker)();
         }
+        request
+    }
+
+    /// The places of a request whose guard does not let it go over what the group has.
+    fn moved(&self, group: &str, named: &[GroupEntry], entries: &[CommitEntry]) -> Vec<(usize, KafkaError)> {
+        let committed = |partition| self.groups.get(group).and_then(|group| group.committed.get(partition));
+        let places = named.iter().zip(entries).enumerate().filter_map(|(place, (named, entry))| {
+            let (guard, found) = (entry.guard.as_ref()?, committed(&named.partition)?);
+            let seen = Stored { offset: found.offset, metadata: found.metadata.clone() };
+            (!guard.lets(Some(&seen))).then(|| (place, moved(&named.partition, guard, seen.offset)))
+        });
+        places.collect()
+    }
+
+    /// A request that leaves these places as they are.
+    fn commit_around(
+        &mut self,
+        id: usize,
+        request: RequestId,
+        group: &str,
+        named: Vec<GroupEntry>,
+        partitions: &[PartitionId],
+        refused: Vec<(usize, KafkaError)>,
+    ) -> RequestId {
+        let is_open = |place: &usize| refused.iter().all(|(other, _)| other != place);
+        let open: Vec<usize> = (0..named.len()).filter(is_open).collect();
+        let named: Vec<GroupEntry> = open.iter().map(|place| named[*place].clone()).collect();
+        let mut results = vec![Ok(()); partitions.len()];
+        for (place, result) in open.into_iter().zip(self.set_offsets(Call::Commit, group, &named, None)) {
+            results[place] = result;
+        }
+        for (place, error) in refused {
+            results[place] = Err(error);
+        }
+        let results = partitions.iter().copied().zip(results).collect();
+        let reader = self.reader(id);
+        reader.answers.push(CommitAnswer { request, results });
+        (reader.waker)();
         request
     }
 }

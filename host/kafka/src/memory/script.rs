@@ -150,6 +150,21 @@ impl Faults {
         log.lost_wakes = times;
     }
 
+    /// Clients that read a partition give its last `records` records out a second time, as clients have done by a fault of
+    /// theirs.
+    pub fn give_again(&self, partition: &TopicPartition, records: i64) {
+        let mut state = self.shared.lock();
+        let low = state.log(partition).expect("a partition that exists is read again").low();
+        for reader in state.readers.iter_mut().flatten() {
+            for place in reader.partitions.iter_mut().filter(|place| place.name == *partition) {
+                place.next = (place.next - records).max(low);
+                place.ahead.clear();
+                (place.fetched, place.end_told) = (place.next, None);
+            }
+        }
+        state.wake_all();
+    }
+
     /// Wakes everybody for nothing.
     pub fn wake_all(&self) {
         self.shared.lock().wake_all();

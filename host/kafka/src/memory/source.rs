@@ -28,7 +28,6 @@ impl PartitionSource for MemorySource {
             return Taken { notice: Some(Notice::Failed(error)), more: true, ..Taken::default() };
         }
         let taken = state.take(self.reader.id, partition, budget, out);
-        state.auto_commit_if_due(self.reader.id);
         self.reader.shared.changed.notify_all();
         taken
     }
@@ -45,7 +44,6 @@ impl PartitionSource for MemorySource {
         place.missing = false;
         place.ahead.clear();
         place.fetched = to.0;
-        place.to_commit = None;
         // The queue has something to say again: at least an end.
         (reader.waker)();
         Ok(())
@@ -131,9 +129,6 @@ impl State {
         let mut taken = giving.taken;
         if self.silent {
             taken.leader_epoch = None;
-        }
-        if let (Some(position), true) = (taken.position, reader.auto.is_some()) {
-            place.to_commit = Some(position);
         }
         if !taken.more {
             let waiting = &mut self.topics[place.slot].logs[place.name.partition as usize].waiting;

@@ -11,12 +11,7 @@ impl State {
         let commits = self.late_commits.iter().filter_map(|late| late.due()).filter(|_| !self.down);
         let answers = self.writers.iter().flatten().filter_map(|writer| writer.due);
         let hidden = self.topics.iter().filter_map(|topic| topic.hidden_until);
-        let automatic = self.readers.iter().flatten().filter_map(|reader| {
-            let auto = reader.auto.as_ref()?;
-            let waits = !self.down && reader.partitions.iter().any(|place| place.to_commit.is_some());
-            waits.then(|| auto.last + auto.interval)
-        });
-        self.next_landing().into_iter().chain(commits).chain(answers).chain(hidden).chain(automatic).min()
+        self.next_landing().into_iter().chain(commits).chain(answers).chain(hidden).min()
     }
 
     /// Runs the timers of all clients.
@@ -31,9 +26,6 @@ impl State {
         }
         self.land();
         self.run_late_commits();
-        for id in 0..self.readers.len() {
-            self.auto_commit_if_due(id);
-        }
         self.wake_due_writers();
     }
 

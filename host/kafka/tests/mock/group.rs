@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use loom_kafka::librdkafka::KafkaBroker;
-use loom_kafka::{Broker, Budget, CommitEntry, Group, KafkaError, Kind, Sensitive};
+use loom_delivery::readback::{Expected, Guard};
+use loom_delivery::{Mark, RunId};
+use loom_kafka::{Broker, CommitEntry, Group, KafkaError, Kind};
 use loom_types::{CommitOffset, PartitionId, TopicPartition};
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 
-use crate::support::{Mock, PATIENCE, Reading, broker, fill, mock, read, settings};
+use crate::support::{Mock, PATIENCE, Reading, broker, mock, read};
 
 fn place(topic: &str) -> [TopicPartition; 1] {
     [TopicPartition::new(topic, 0)]
@@ -19,7 +20,12 @@ fn commit(reading: &mut Reading, offset: i64) -> Result<(), KafkaError> {
         offset: CommitOffset(offset),
         metadata: "of run 7".into(),
         leader_epoch: None,
+        guard: None,
     };
+    send(reading, entry)
+}
+
+fn send(reading: &mut Reading, entry: CommitEntry) -> Result<(), KafkaError> {
     let request = reading.reader.offsets.commit(&[entry]).unwrap();
     let signal = reading.signal.clone();
     let mut answers = Vec::new();
@@ -109,28 +115,35 @@ fn a_commit_of_nothing_is_answered_and_one_of_a_foreign_partition_is_refused() {
         offset: CommitOffset(1),
         metadata: String::new(),
         leader_epoch: None,
+        guard: None,
     };
     assert_eq!(reading.reader.offsets.commit(&[foreign]).unwrap_err().kind, Kind::Configuration);
 }
 
 #[test]
-fn a_client_that_commits_by_itself_does_so_once_more_at_its_end() {
+fn a_guarded_commit_is_not_sent_over_what_others_set_nor_where_that_is_not_known() {
     let cluster = mock("in");
-    fill(&cluster, &[10, 10, 10]);
-    let mut settings = settings(cluster.bootstrap_servers());
-    settings.auto_commit = true;
-    // Its timer does not come round in this test.
-    settings.extra.insert("auto.commit.interval.ms".into(), Sensitive("600000".into()));
-    let broker = KafkaBroker::new(settings).unwrap();
+    let broker = broker(&cluster);
     let mut reading = read(&broker, "in", 0);
-    let signal = reading.signal.clone();
-    let two = Budget { rows: 2, bytes: 1000 };
-    signal.until("two records", || (reading.take(two).rows > 0).then_some(()));
-    while reading.builder.len() < 2 {
-        reading.take(Budget { rows: 1, bytes: 1000 });
-    }
-    drop(reading);
+    // "of run 7" names no run of ours: the guard knows nothing of it.
+    assert_eq!(commit(&mut reading, 5), Ok(()));
+    let guarded = |offset| CommitEntry {
+        partition: PartitionId(0),
+        offset: CommitOffset(offset),
+        metadata: Mark { run: Some(RunId(7)), ..Mark::default() }.to_string(),
+        leader_epoch: None,
+        guard: Some(Guard {
+            run: RunId(7),
+            expected: Expected { initial: None, predecessor: None, acknowledged: None },
+        }),
+    };
+    let error = send(&mut reading, guarded(9)).unwrap_err();
+    assert_eq!(error.kind, Kind::Moved);
+    assert!(error.message.contains("in/0 to 5"), "{error}");
+    fetches(&cluster, &[RDKafkaRespErr::RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED]);
+    let error = send(&mut reading, guarded(9)).unwrap_err();
+    assert_eq!(error.kind, Kind::Authorization, "{error}");
     let answers = broker.committed(Group::Input, &place("in"), PATIENCE).unwrap();
     let committed = answers[0].as_ref().unwrap().as_ref().unwrap();
-    assert_eq!(committed.offset, CommitOffset(2), "what was given out, and no more");
+    assert_eq!(committed.offset, CommitOffset(5), "neither went over it");
 }

@@ -34,7 +34,6 @@ pub fn settings(addresses: String) -> ConsumerSettings {
         brokers: vec![addresses],
         group_id: "g".into(),
         credentials: CredentialSettings::default(),
-        auto_commit: false,
         forward_tombstones: false,
         prefetch: 64 << 20,
         poll_backoff: Duration::from_millis(50),

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use loom_delivery::readback::Stored;
-use loom_flow::plan::Delivery;
 use loom_types::{PartitionId, WorkerIndex};
 
 use super::{Assembled, Ground, Position, bounds};
@@ -66,7 +64,6 @@ impl Assembled {
             lease: self.ownership.lease,
             predecessor: self.ownership.predecessor,
             interval: self.options.keeps_lease().then_some(self.plan.runtime.lease_interval),
-            tracked: self.plan.consumer.delivery == Delivery::AtLeastOnce,
             partitions: kept(&shares),
             topics: topics.collect(),
             outputs: output_settings(&self.plan.outputs, &[]),
@@ -94,6 +91,7 @@ impl Assembled {
                 seat: seats.next().flatten(),
                 desk: desks[index].clone(),
                 gate: gate.clone(),
+                predecessor: self.ownership.predecessor,
             };
             let build = move |clock: Box<dyn Clock>| {
                 let worker = ground.worker;
@@ -118,11 +116,7 @@ fn kept(shares: &[Vec<Position>]) -> Vec<Kept> {
     let mut all = Vec::new();
     for (worker, share) in shares.iter().enumerate() {
         for (index, position) in share.iter().enumerate() {
-            let initial = position
-                .committed
-                .as_ref()
-                .map(|committed| Stored { offset: committed.offset, metadata: committed.metadata.clone() });
-            let name = position.partition.clone();
+            let (name, initial) = (position.partition.clone(), position.stored());
             all.push(Kept { worker, id: PartitionId(index as u32), name, initial });
         }
     }

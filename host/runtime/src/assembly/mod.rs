@@ -22,7 +22,7 @@ mod topics;
 use std::sync::Arc;
 use std::time::Instant;
 
-use loom_delivery::{Accounts, CommitSchedule};
+use loom_delivery::{Accounts, CommitSchedule, RunId};
 use loom_flow::Plan;
 use loom_flow::expr::PayloadCache;
 use loom_flow::plan::Delivery;
@@ -114,7 +114,7 @@ pub(crate) fn assemble_with(
     }
     let mut patience = topics::Patience::new(plan.runtime.startup_timeout, stop.clone(), clock);
     let topics = topics::look_up(&plan, &*broker, &mut patience)?;
-    let ownership = ownership::check(&plan, &*broker, &options, &mut patience)?;
+    let ownership = ownership::check(&plan, &*broker, &topics.inputs, &options, &mut patience)?;
     let positions = positions::choose(&plan, &*broker, &topics.inputs, options.from, &mut patience)?;
     let (stop, outputs) = (stop.clone(), topics.outputs.into());
     let inputs = topics.inputs;
@@ -150,6 +150,7 @@ struct Ground {
     seat: Option<Seat>,
     desk: Arc<Desk>,
     gate: Arc<Gate>,
+    predecessor: Option<RunId>,
 }
 
 impl Ground {
@@ -172,9 +173,10 @@ impl Ground {
                 leader_epoch: position.leader_epoch(),
             });
             partitions.push(Partition {
-                commit_first: tracked && position.start.commit_first,
+                commit_first: position.start.commit_first,
                 fresh: position.committed.is_none(),
                 topic_id: position.topic_id,
+                initial: position.stored(),
                 epochs: Epochs::from_start(position.start.position, position.leader_epoch()),
                 ..Partition::new(position.partition)
             });
@@ -231,6 +233,7 @@ impl Ground {
             seat: self.seat,
             desk: self.desk,
             gate: self.gate,
+            predecessor: self.predecessor,
         }))
     }
 }

@@ -11,7 +11,7 @@ use loom_flow::Plan;
 use loom_kafka::{Bounds, Broker, Committed, Group, GroupEntry, Kind};
 use loom_types::{CommitOffset, TopicId, TopicPartition};
 
-use super::ownership::no_members;
+use super::ownership::{no_members, place_of};
 use super::questions;
 use super::topics::{self, Patience, partitions_of};
 use crate::clock::SystemClock;
@@ -157,8 +157,7 @@ pub fn unowned(
     let mut patience = patience(plan, stop);
     no_members(&plan.consumer.group_id, broker, &mut patience)?;
     let me = Identity::of_this_process().holder(false);
-    // Where the flow's own lease lies.
-    let place = TopicPartition::new(plan.consumer.topics[0].clone(), 0);
+    let place = place_of(plan);
     let mut lease = Lease::new(me.clone());
     loop {
         let what = format!("reading the lease of group {}.owner", plan.consumer.group_id);

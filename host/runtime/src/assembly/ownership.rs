@@ -2,15 +2,15 @@
 //! partitions, and the rights that brokers tell of are there.
 
 use loom_delivery::RunId;
-use loom_delivery::lease::Seen;
+use loom_delivery::lease::{Holder, Layout, Seen};
 use loom_flow::{Code, Need, Plan};
-use loom_kafka::{Broker, KafkaError, Kind, Rights};
+use loom_kafka::{Broker, KafkaError, Kind, Rights, TopicInfo};
 use loom_types::TopicPartition;
 
 use super::topics::Patience;
 use crate::Options;
 use crate::failure::{AssemblyError, Status};
-use crate::keeper::{LeaseKeeper, describe, look, occupied};
+use crate::keeper::{LAST_WORDS, LeaseKeeper, describe, look, occupied, release_left};
 
 /// How the lease stands at the start.
 pub(super) struct Ownership {
@@ -23,14 +23,19 @@ pub(super) struct Ownership {
 pub(super) fn check(
     plan: &Plan,
     broker: &dyn Broker,
+    inputs: &[TopicInfo],
     options: &Options,
     patience: &mut Patience,
 ) -> Result<Ownership, Vec<AssemblyError>> {
     let group = &plan.consumer.group_id;
     no_members(group, broker, patience).map_err(|error| vec![error])?;
-    let me = options.identity.holder(options.take_over);
-    // Two hosts cannot own parts of a topic each, so one partition stands for all.
-    let place = TopicPartition::new(plan.consumer.topics[0].clone(), 0);
+    let layout = Layout {
+        processes: 1,
+        workers: u32::try_from(options.workers).unwrap_or(u32::MAX),
+        partitions: inputs.iter().map(|topic| topic.partitions).collect(),
+    };
+    let me = Holder { layout: Some(layout), ..options.identity.holder(options.take_over) };
+    let place = place_of(plan);
     if !options.keeps_lease() {
         return Ok(Ownership { lease: LeaseKeeper::off(group, place, me), predecessor: None });
     }
@@ -69,6 +74,20 @@ pub(super) fn check(
         );
     }
     Ok(Ownership { lease, predecessor })
+}
+
+/// Releases the lease that the last round of a run held on to, for the one that does not follow.
+pub(super) fn release(plan: &Plan, broker: &dyn Broker, options: &Options) {
+    if options.keeps_lease() {
+        let me = options.identity.holder(options.take_over);
+        release_left(broker, &place_of(plan), &me, LAST_WORDS);
+    }
+}
+
+/// Where the entry of a process lies. Each has one: that of the first on the first partition, which stands for all, since two
+/// hosts cannot own parts of a topic each.
+pub(super) fn place_of(plan: &Plan) -> TopicPartition {
+    TopicPartition::new(plan.consumer.topics[0].clone(), 0)
 }
 
 fn run_of(seen: Option<&Seen>) -> Option<RunId> {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use loom_delivery::readback::Stored;
 use loom_delivery::start::{Asked, Facts, GroupOffset, Reset, Start, Warning, choose as choose_start};
 use loom_delivery::{Mark, Stand};
 use loom_flow::Plan;
-use loom_flow::plan::{Delivery, OffsetReset, OutOfRange};
+use loom_flow::plan::{OffsetReset, OutOfRange};
 use loom_kafka::{Bounds, Broker, Committed, TopicInfo};
 use loom_types::{CommitOffset, TopicId, TopicPartition};
 
@@ -34,6 +35,12 @@ impl Position {
     pub(super) fn standing(&self) -> Option<Stand> {
         let committed = self.committed.as_ref().filter(|_| !self.start.commit_first)?;
         Some(Stand { offset: committed.offset, replay: group_offset(committed).replay })
+    }
+
+    /// What the group has, as it is compared with later.
+    pub(super) fn stored(&self) -> Option<Stored> {
+        let committed = self.committed.as_ref()?;
+        Some(Stored { offset: committed.offset, metadata: committed.metadata.clone() })
     }
 
     /// Where its worker begins, for whoever looks before that said anything.
@@ -98,8 +105,7 @@ pub(super) fn choose(
         };
         match choose_start(&facts) {
             Ok(start) => {
-                let tracked = plan.consumer.delivery == Delivery::AtLeastOnce;
-                start.warnings.iter().for_each(|warning| warn(&partition, *warning, tracked));
+                start.warnings.iter().for_each(|warning| warn(&partition, *warning));
                 positions.push(Position { partition, topic, topic_id, committed, start });
             }
             Err(refused) => errors.push(AssemblyError::failed(format!("{partition}: {refused}"))),
@@ -123,20 +129,9 @@ fn group_offset(committed: &Committed) -> GroupOffset {
     GroupOffset { offset: committed.offset, topic: mark.topic, replay: mark.replay }
 }
 
-/// `tracked`: we commit, and keep to a floor; without, the client commits whatever it has read.
-fn warn(partition: &TopicPartition, warning: Warning, tracked: bool) {
+fn warn(partition: &TopicPartition, warning: Warning) {
     let (topic, number) = (&*partition.topic, partition.partition);
     match warning {
-        Warning::Replay { from, committed, .. } if !tracked => tracing::warn!(
-            topic,
-            partition = number,
-            from = from.0,
-            committed = committed.0,
-            again = committed.0 - from.0,
-            "reading starts behind the committed offset, as asked: records are processed again, and the committed offset \
-             moves back with them, since `delivery: at_most_once` commits what was read; a start after this run goes on \
-             from there"
-        ),
         Warning::Replay { from, committed, asked } => tracing::warn!(
             topic,
             partition = number,

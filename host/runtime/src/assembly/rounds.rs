@@ -8,9 +8,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use loom_flow::plan::Delivery;
-
-use super::{Assembled, assemble_with};
+use super::{Assembled, assemble_with, ownership};
 use crate::clock::{Clock, SystemClock};
 use crate::engine;
 use crate::failure::Failure;
@@ -34,8 +32,7 @@ impl Assembled {
             None => self.run_rounds(),
             Some(board) => {
                 let broker = self.broker.clone();
-                let untracked = self.plan.consumer.delivery != Delivery::AtLeastOnce;
-                watched(Watcher::new(board.clone(), broker, untracked), board, || self.run_rounds())
+                watched(Watcher::new(board.clone(), broker), board, || self.run_rounds())
             }
         }
     }
@@ -51,13 +48,18 @@ impl Assembled {
             let mut outcome = round.run_round();
             outcome.summary.counters.add(&before);
             let Some(reason) = outcome.restart.take() else { return outcome };
+            // The round that has ended held on to the lease for the next one.
+            let over = |outcome: Outcome| {
+                ownership::release(&plan, &*broker, &options);
+                outcome
+            };
             if !outcome.failures.is_empty() || stop.is_requested() {
                 tracing::warn!(
                     flow = &*plan.name,
                     reason = &*reason,
                     "the flow was to begin anew, and stops instead; what is not committed is delivered again at the next start"
                 );
-                return outcome;
+                return over(outcome);
             }
             let Some(components) =
                 components.as_ref().filter(|_| may_begin_anew(&mut lately, Instant::now()))
@@ -65,7 +67,7 @@ impl Assembled {
                 outcome.failures.push(Failure::new(format!(
                     "{reason}; the flow had to begin anew {LIMIT} times in ten minutes, and stops"
                 )));
-                return outcome;
+                return over(outcome);
             };
             outcome.summary.counters.restarts += 1;
             tracing::error!(
@@ -81,10 +83,10 @@ impl Assembled {
             match assemble_with(plan.clone(), broker.clone(), plugins, options.clone(), &stop, clock) {
                 Ok(next) => round = Assembled { keeper: keeper.clone(), ..next },
                 // Told to stop while it was starting: that is no failure.
-                Err(_) if stop.is_requested() => return outcome,
+                Err(_) if stop.is_requested() => return over(outcome),
                 Err(errors) => {
                     outcome.failures.extend(errors.into_iter().map(Failure::from));
-                    return outcome;
+                    return over(outcome);
                 }
             }
             before = outcome.summary.counters;

@@ -3,7 +3,7 @@
 //! A worker never blocks on a broker after its start: it puts a question on its desk and goes on, and the keeper, which
 //! may block, puts the answer there and rings. Each side touches a lock only where the other has left something.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use loom_flow::plan::OutputId;
@@ -14,14 +14,18 @@ use crate::stop::Bell;
 
 /// Whether offsets may be committed, for all workers of the process.
 #[derive(Debug, Default)]
-pub(crate) struct Gate(AtomicU8);
+pub(crate) struct Gate {
+    state: AtomicU8,
+    /// Partitions whose offset somebody else set.
+    moved: AtomicU64,
+}
 
 /// See [`Gate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Commits {
     /// As they come.
     Open,
-    /// None but a position that the reset chose, and the last ones of a clean stop: another owner may live.
+    /// None but a start that was chosen for a partition that the group has nothing for: another owner may live.
     Held,
     /// None at all: somebody else's offsets must not be overwritten.
     Shut,
@@ -29,27 +33,29 @@ pub(crate) enum Commits {
 
 impl Gate {
     pub fn get(&self) -> Commits {
-        match self.0.load(Ordering::Acquire) {
+        match self.state.load(Ordering::Acquire) {
             0 => Commits::Open,
             1 => Commits::Held,
             _ => Commits::Shut,
         }
     }
 
+    /// Somebody else has set the offsets of so many partitions: nothing is committed any more.
+    pub fn moved(&self, partitions: u64) {
+        self.moved.fetch_add(partitions, Ordering::AcqRel);
+        self.set(Commits::Shut);
+    }
+
+    /// Of how many partitions somebody else set the offset.
+    pub fn how_many_moved(&self) -> u64 {
+        self.moved.load(Ordering::Acquire)
+    }
+
     /// Once shut it stays so.
     pub fn set(&self, commits: Commits) {
-        self.change(|now| (now != Commits::Shut as u8).then_some(commits as u8));
-    }
-
-    /// The process fails: what is held is not committed at its end either. Whose offsets they are was not found out, and a
-    /// live owner would take them for set from outside.
-    pub fn fails(&self) {
-        self.change(|now| (now == Commits::Held as u8).then_some(Commits::Shut as u8));
-    }
-
-    fn change(&self, to: impl FnMut(u8) -> Option<u8>) {
+        let unless_shut = |now| (now != Commits::Shut as u8).then_some(commits as u8);
         // Refused where it stays as it is.
-        let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, to);
+        let _ = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, unless_shut);
     }
 }
 
@@ -72,6 +78,8 @@ pub(crate) struct Desk {
     who: AtomicBool,
     /// By partition: the offset that the broker last acknowledged to this run; -1 for none.
     acknowledged: Vec<AtomicI64>,
+    /// By partition: it is to be committed again, and was not yet.
+    again: Vec<AtomicBool>,
     worker: Arc<Bell>,
     keeper: Arc<Bell>,
 }
@@ -86,6 +94,7 @@ impl Desk {
             facts: Mailbox::default(),
             who: AtomicBool::new(false),
             acknowledged,
+            again: (0..partitions).map(|_| AtomicBool::new(false)).collect(),
             worker,
             keeper,
         }
@@ -146,8 +155,18 @@ impl Desk {
         self.notes.take()
     }
 
+    /// The keeper has the worker commit a partition again; whether that is news.
+    pub fn commit_again(&self, partition: PartitionId) -> bool {
+        let news = !self.again[partition.index()].swap(true, Ordering::AcqRel);
+        if news {
+            self.tell(Note::CommitAgain { partition });
+        }
+        news
+    }
+
     /// The broker acknowledged this offset to the worker.
     pub fn acknowledge(&self, partition: PartitionId, offset: CommitOffset) {
+        self.again[partition.index()].store(false, Ordering::Release);
         self.acknowledged[partition.index()].store(offset.0, Ordering::Release);
     }
 
@@ -207,17 +226,6 @@ mod tests {
             gate.set(set);
             assert_eq!(gate.get(), expected);
         }
-    }
-
-    #[test]
-    fn a_process_that_fails_while_it_watches_commits_nothing_more_and_one_that_owns_does() {
-        let gate = Gate::default();
-        gate.fails();
-        assert_eq!(gate.get(), Commits::Open);
-        gate.set(Commits::Held);
-        gate.fails();
-        gate.set(Commits::Open);
-        assert_eq!(gate.get(), Commits::Shut);
     }
 
     #[test]

@@ -13,6 +13,9 @@ use crate::identity::is_gone;
 /// told from nobody, and commits cannot be held back for ever.
 const GIVE_UP_AFTER: u64 = 12;
 
+/// How long the first entry waits for its place.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+
 /// What became of a beat.
 pub(crate) enum Beat {
     /// Nothing to tell.
@@ -31,6 +34,8 @@ pub(crate) struct LeaseKeeper {
     pending: Option<i64>,
     failed: u64,
     pub off: bool,
+    /// Where the entry's partition ended when that was last looked at: entries lie there.
+    end: Option<CommitOffset>,
     group: String,
     /// Whose partitions were taken after a watch, and why; until it is told.
     taken: Option<(Holder, &'static str)>,
@@ -44,8 +49,7 @@ pub(crate) fn look(
 ) -> Result<Option<Seen>, KafkaError> {
     let mut answers = broker.committed(Group::Owner, std::slice::from_ref(place), timeout)?;
     let found = answers.pop().unwrap_or(Ok(None))?;
-    let seen = |Committed { offset, metadata, .. }| Seen { beat: offset.0, holder: Holder::parse(&metadata) };
-    Ok(found.map(seen))
+    Ok(found.map(|Committed { offset, metadata, .. }| Seen::parse(offset, &metadata)))
 }
 
 impl LeaseKeeper {
@@ -57,6 +61,7 @@ impl LeaseKeeper {
             pending: None,
             failed: 0,
             off: false,
+            end: None,
             group: format!("{group}.owner"),
             taken: None,
         };
@@ -108,12 +113,23 @@ impl LeaseKeeper {
             },
         };
         let Some(beat) = beat else { return Beat::Fine };
-        match write(broker, &self.place, beat, self.lease.entry(), timeout) {
+        if self.end.is_none() {
+            self.look_at_end(broker, timeout.min(FIRST_LOOK));
+        }
+        match write(broker, &self.place, self.end, self.lease.entry().entry(beat), timeout) {
             Ok(()) => {
                 self.failed = 0;
                 Beat::Fine
             }
             Err(error) => self.failed(&error, "written"),
+        }
+    }
+
+    /// Finds out where the next entries lie. What the broker does not say stays as it was.
+    pub fn look_at_end(&mut self, broker: &dyn Broker, timeout: Duration) {
+        match broker.bounds(&self.place, timeout) {
+            Ok(bounds) => self.end = Some(bounds.high),
+            Err(error) => tracing::debug!(reason = %error, "the end of the lease's partition is not known"),
         }
     }
 
@@ -202,9 +218,21 @@ impl LeaseKeeper {
             return;
         }
         if let Some((beat, entry)) = self.lease.release()
-            && let Err(error) = write(broker, &self.place, beat, &entry, timeout)
+            && let Err(error) = write(broker, &self.place, self.end, entry.entry(beat), timeout)
         {
             tracing::info!(group = &*self.group, reason = %error, "the lease was not released: the next host watches it before it commits");
+        }
+    }
+}
+
+/// Releases what an earlier round of this run left at its end, since no other one follows.
+pub(crate) fn release_left(broker: &dyn Broker, place: &TopicPartition, me: &Holder, timeout: Duration) {
+    let Ok(Some(Seen { beat, holder: Some(left) })) = look(broker, place, timeout) else { return };
+    if left.run == me.run && !left.released {
+        let entry = Holder { released: true, ..left };
+        let end = broker.bounds(place, timeout).ok().map(|bounds| bounds.high);
+        if let Err(error) = write(broker, place, end, entry.entry(beat.saturating_add(1)), timeout) {
+            tracing::debug!(reason = %error, "the lease was not released");
         }
     }
 }
@@ -212,14 +240,15 @@ impl LeaseKeeper {
 fn write(
     broker: &dyn Broker,
     place: &TopicPartition,
-    beat: i64,
-    entry: &Holder,
+    end: Option<CommitOffset>,
+    metadata: String,
     timeout: Duration,
 ) -> Result<(), KafkaError> {
     let entry = GroupEntry {
         partition: place.clone(),
-        offset: CommitOffset(beat),
-        metadata: entry.to_string(),
+        // Tools that watch groups see no work left there.
+        offset: end.unwrap_or(CommitOffset(0)),
+        metadata,
         leader_epoch: None,
     };
     broker.commit_now(Group::Owner, &[entry], timeout)?.pop().unwrap_or(Ok(()))

@@ -1,14 +1,20 @@
 //! All that blocks on a broker while a flow runs: one keeper a process, on a thread of its own.
 //!
-//! Each beat it keeps the lease, reads the group's offsets back, and now and then looks at the topics again;
-//! between beats it answers what workers ask. It decides nothing about records: what it finds goes to the workers by
+//! Each beat it keeps the lease; between beats it reads the group's offsets back, now and then looks at the topics again,
+//! and answers what workers ask. It decides nothing about records: what it finds goes to the workers by
 //! their desks, and what must stop the flow is a failure and a request to stop. It is written as `step(now) -> when next`,
 //! so that a simulation drives it as it drives workers.
+//!
+//! A step asks the broker one thing, and the lease goes first: however many questions wait and however long their answers
+//! take, an owner that lives is seen to live.
 
 mod desk;
+mod errands;
 mod lease;
 mod readback;
 mod status;
+#[cfg(test)]
+mod tests;
 mod topics;
 
 use std::sync::Arc;
@@ -16,7 +22,7 @@ use std::time::Duration;
 
 use loom_delivery::readback::Stored;
 use loom_delivery::{Mutation, RunId, lost_tokens, mutated};
-use loom_kafka::{Broker, KafkaError, Kind, Member, OutputSettings};
+use loom_kafka::{Broker, Member, OutputSettings};
 use loom_types::{Moment, PartitionId, TopicId, TopicPartition};
 
 use crate::failure::Failure;
@@ -26,20 +32,23 @@ use crate::summary::{Counters, Outcome, Summary};
 use crate::worker::Next;
 
 pub(crate) use desk::{Commits, Desk, Gate, Note};
-pub(crate) use lease::{LeaseKeeper, describe, look};
+pub(crate) use lease::{LeaseKeeper, describe, look, release_left};
+pub(crate) use readback::set_from_outside;
 pub use status::{KeeperBoard, KeeperStatus, LeaseStatus};
 pub(crate) use topics::another_topic;
 
+use errands::{Errand, Errands};
 use lease::Beat;
 
 /// After so many beats the topics are looked at again, inputs and outputs: half a minute by default.
 const TOPICS_EVERY: u64 = 6;
 
-/// After a question that could not be answered.
-const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// The shortest and the longest that a broker is waited for.
+const SHORTEST: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(5);
 
 /// How long the last words of a stop may take.
-const LAST_WORDS: Duration = Duration::from_millis(800);
+pub(crate) const LAST_WORDS: Duration = Duration::from_millis(800);
 
 /// A partition of the process.
 #[derive(Clone, Debug)]
@@ -74,8 +83,6 @@ pub(crate) struct Parts {
     pub predecessor: Option<RunId>,
     /// Between beats; none = it only answers workers.
     pub interval: Option<Duration>,
-    /// Whether offsets are committed by us, and so read back.
-    pub tracked: bool,
     pub partitions: Vec<Kept>,
     pub topics: Vec<KeptTopic>,
     /// The plan's outputs, to be asked about through the clients that asked before the start.
@@ -89,16 +96,10 @@ pub(crate) struct Parts {
     pub notes: Option<Board>,
 }
 
-struct Question {
-    worker: usize,
-    partition: PartitionId,
-    not_before: Moment,
-}
-
 /// See the module's description.
 pub(crate) struct Keeper {
     parts: Parts,
-    questions: Vec<Question>,
+    errands: Errands,
     next_beat: Option<Moment>,
     beats: u64,
     partitions_added: u64,
@@ -109,7 +110,7 @@ impl Keeper {
     pub fn new(parts: Parts) -> Self {
         let mut keeper = Keeper {
             parts,
-            questions: Vec::new(),
+            errands: Errands::default(),
             next_beat: None,
             beats: 0,
             partitions_added: 0,
@@ -127,33 +128,22 @@ impl Keeper {
         self.parts.bell.clone()
     }
 
-    /// Does what is due; may block on a broker.
+    /// Does one thing that is due; may block on a broker.
     pub fn step(&mut self, now: Moment) -> Next {
-        for (worker, desk) in self.parts.desks.iter().enumerate() {
-            let asked = desk.asked().into_iter();
-            self.questions.extend(asked.map(|partition| Question { worker, partition, not_before: now }));
-        }
-        let (due, later) = std::mem::take(&mut self.questions).into_iter().partition(|q| q.not_before <= now);
-        self.questions = later;
-        for question in due {
-            self.answer(question, now);
-        }
-        self.answer_about_outputs();
-        // All of them are asked, so that one line answers all.
-        if self.parts.desks.iter().filter(|desk| desk.asked_who()).count() > 0 {
-            self.tell_who();
-        }
+        self.take_questions(now);
+        let mut due = None;
         if let Some(interval) = self.parts.interval {
             // What the start decided to write is written at once; a watch goes on an interval after the start.
             let at_once = self.parts.lease.is_pending();
-            let due = *self.next_beat.get_or_insert(if at_once { now } else { now + interval });
-            if due <= now {
-                self.next_beat = Some(now + interval);
-                self.beat(now);
-            }
+            due = Some(*self.next_beat.get_or_insert(if at_once { now } else { now + interval }));
         }
-        let questions = self.questions.iter().map(|question| question.not_before);
-        match questions.chain(self.next_beat).min() {
+        if let (Some(interval), Some(true)) = (self.parts.interval, due.map(|due| due <= now)) {
+            self.next_beat = Some(now + interval);
+            self.beat();
+        } else if let Some(errand) = self.errands.next(now) {
+            self.run(errand, now);
+        }
+        match self.errands.due().into_iter().chain(self.next_beat).min() {
             Some(at) if at <= now => Next::Now,
             Some(at) => Next::Sleep(at.since(now)),
             // It is rung when somebody asks.
@@ -161,20 +151,30 @@ impl Keeper {
         }
     }
 
-    /// The workers are over: the lease is released, where it is still held.
+    /// The workers are over: the lease is released, where it is still held. Where another round of the same run follows, it
+    /// holds on to it: what is released late would stand over what that round writes.
     pub fn close(&mut self) -> Outcome {
-        self.parts.lease.release(&*self.parts.broker, LAST_WORDS);
+        if !self.parts.stop.begins_anew() {
+            self.parts.lease.release(&*self.parts.broker, LAST_WORDS);
+        }
         let counters = Counters { partitions_added: self.partitions_added, ..Counters::default() };
         let summary = Summary { counters, lost_tokens: lost_tokens(), ..Summary::default() };
         Outcome { failures: std::mem::take(&mut self.failures), summary, ..Outcome::default() }
     }
 
+    /// How long the broker may take over the lease.
     fn timeout(&self) -> Duration {
-        let interval = self.parts.interval.unwrap_or(Duration::from_secs(5));
-        interval.clamp(Duration::from_secs(1), Duration::from_secs(5))
+        let interval = self.parts.interval.unwrap_or(LONGEST);
+        interval.clamp(SHORTEST, LONGEST)
     }
 
-    fn beat(&mut self, now: Moment) {
+    /// How long an errand may take: what is left before the next beat, but for the shortest that makes sense.
+    fn time_for_errand(&self, now: Moment) -> Duration {
+        let left = self.next_beat.map_or(LONGEST, |next| next.since(now));
+        left.clamp(SHORTEST, LONGEST)
+    }
+
+    fn beat(&mut self) {
         if self.parts.gate.get() == Commits::Shut {
             return;
         }
@@ -193,20 +193,23 @@ impl Keeper {
             tracing::warn!(holder = describe(&holder), reason = why, "another host's partitions are taken");
         }
         self.publish(failed);
+        if self.parts.lease.is_owner() {
+            self.errands.add(Errand::End);
+        }
         // While another owner may live, what it commits is its own business; and the start has only just read them.
-        if self.parts.tracked && !held && self.beats > 1 {
-            self.read_back(now);
+        if !held && self.beats > 1 {
+            self.errands.add(Errand::ReadBack { topics_are_known: false });
         }
         let missing = self.parts.topics.iter().any(|topic| topic.missing_since.is_some());
         let all = self.beats.is_multiple_of(TOPICS_EVERY);
         if all {
             self.parts.broker.look_ahead();
         }
-        if (missing || all) && self.parts.gate.get() != Commits::Shut {
-            self.look_at_topics(now);
+        if missing || all {
+            self.errands.add(Errand::Topics);
         }
-        if all && self.parts.gate.get() != Commits::Shut {
-            self.look_at_outputs();
+        if all {
+            self.errands.add(Errand::Outputs);
         }
     }
 
@@ -245,56 +248,6 @@ impl Keeper {
         self.failures.push(failure);
         self.parts.stop.request();
     }
-
-    fn answer(&mut self, question: Question, now: Moment) {
-        let Question { worker, partition, .. } = question;
-        let kept = self.parts.partitions.iter().find(|kept| kept.worker == worker && kept.id == partition);
-        let Some(kept) = kept else { return };
-        match self.place(kept) {
-            Ok(note) => self.parts.desks[worker].tell(note),
-            Err(error) => {
-                tracing::warn!(
-                    topic = &*kept.name.topic,
-                    partition = kept.name.partition,
-                    reason = %error,
-                    "the position is outside the partition, and the broker does not say where it begins; asking again"
-                );
-                self.questions.push(Question { not_before: now + ASK_AGAIN, ..question });
-            }
-        }
-    }
-
-    fn answer_about_outputs(&self) {
-        for desk in &self.parts.desks {
-            for output in desk.asked_about() {
-                let settings = std::slice::from_ref(&self.parts.outputs[output.0]);
-                let answer = self.parts.broker.output_topics(settings, self.timeout());
-                let answer = answer.and_then(|mut infos| infos.pop().unwrap_or_else(|| Err(no_answer())));
-                desk.tell_about(output, answer);
-            }
-        }
-    }
-
-    /// Says who is in the group, and keeps the flow from committing.
-    fn tell_who(&self) {
-        match self.parts.broker.members(self.timeout()) {
-            Ok(members) if members.is_empty() => {}
-            Ok(members) => {
-                tracing::warn!(
-                    "{}; what is not committed is delivered again",
-                    occupied(&self.parts.group, &members)
-                );
-            }
-            Err(error) => tracing::debug!(reason = %error, "the broker does not say who is in the group"),
-        }
-    }
-
-    fn place(&self, kept: &Kept) -> Result<Note, KafkaError> {
-        let (broker, timeout) = (&*self.parts.broker, self.timeout());
-        let topic = broker.topics(&[&*kept.name.topic], timeout)?.pop().transpose()?.and_then(|info| info.id);
-        let bounds = broker.bounds(&kept.name, timeout)?;
-        Ok(Note::Bounds { partition: kept.id, bounds, topic })
-    }
 }
 
 /// What is said of a group that somebody else's consumers are in.
@@ -306,9 +259,4 @@ pub(crate) fn occupied(group: &str, members: &[Member]) -> String {
          others are in it. Stop them, or give the flow a `group_id` of its own",
         names.join(", ")
     )
-}
-
-fn no_answer() -> KafkaError {
-    let message = "asking about an output topic brought no answer".to_owned();
-    KafkaError { kind: Kind::Transient, code: "_NOENT", message }
 }

@@ -7,7 +7,7 @@ use loom_flow::plan::OutputId;
 use loom_kafka::Kind;
 use loom_types::{Moment, TopicPartition};
 
-use super::{Commits, Keeper};
+use super::Keeper;
 use crate::failure::Failure;
 use crate::status::AddedPartition;
 
@@ -15,12 +15,9 @@ use crate::status::AddedPartition;
 const DELETED_AFTER: Duration = Duration::from_secs(10);
 
 impl Keeper {
-    pub(super) fn look_at_topics(&mut self, now: Moment) {
-        if self.parts.gate.get() == Commits::Shut {
-            return;
-        }
+    pub(super) fn look_at_topics(&mut self, now: Moment, timeout: Duration) {
         let names: Vec<&str> = self.parts.topics.iter().map(|topic| &*topic.name).collect();
-        let infos = match self.parts.broker.topics(&names, self.timeout()) {
+        let infos = match self.parts.broker.topics(&names, timeout) {
             Ok(infos) => infos,
             Err(error) => {
                 tracing::debug!(reason = %error, "the input topics could not be looked at; it is tried again later");
@@ -98,11 +95,11 @@ impl Keeper {
 
     /// Tells the workers what the output topics take now. One that became compacted would answer a record without a key
     /// with an error that some clients try again for ever, so it must be known before.
-    pub(super) fn look_at_outputs(&self) {
+    pub(super) fn look_at_outputs(&self, timeout: Duration) {
         if self.parts.outputs.is_empty() {
             return;
         }
-        let infos = match self.parts.broker.output_topics(&self.parts.outputs, self.timeout()) {
+        let infos = match self.parts.broker.output_topics(&self.parts.outputs, timeout) {
             Ok(infos) => infos,
             Err(error) => {
                 tracing::debug!(reason = %error, "the output topics could not be looked at; it is tried again later");

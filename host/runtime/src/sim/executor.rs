@@ -323,15 +323,11 @@ impl Executor {
 
     /// Whether the processes have resolved all that they read, to the end.
     fn are_at_end(&self, state: &State) -> bool {
-        state.model.once || self.processes.iter().all(|process| process.is_at_end(&state.model))
+        self.processes.iter().all(|process| process.is_at_end(&state.model))
     }
 
     /// A partition whose committed offset is not its end.
     fn lagging(&self, state: &State) -> Option<String> {
-        if state.model.once {
-            // Its clients commit by themselves, and know nothing of a tail without records.
-            return None;
-        }
         (0..state.model.partitions()).find_map(|partition| {
             let name = state.model.name(partition);
             let committed = self.sim.broker.committed(super::GROUP, name).map(|at| at.offset.0);

@@ -36,7 +36,7 @@ pub(super) struct Model {
     flow: Flow,
     fates: Fates,
     forward: bool,
-    /// At most once: what was taken is nobody's any more, and no offset is committed by us.
+    /// At most once: what was taken is nobody's any more, and may be committed.
     pub once: bool,
     inputs: Inputs,
     runs: Vec<Run>,
@@ -183,7 +183,7 @@ impl Model {
 
     /// A process starts: its run.
     pub(super) fn begins(&mut self, now: Moment, take_over: bool) -> usize {
-        self.runs.push(Run::starts(now, take_over));
+        self.runs.push(Run::starts(now, take_over, self.once));
         self.runs.len() - 1
     }
 
@@ -275,25 +275,16 @@ impl Model {
     }
 
     pub(super) fn passed(&mut self, run: usize, partition: usize, watermark: i64, who: &str) {
-        if !self.once {
-            let held = self.runs[run].passed(&mut self.inputs, partition, watermark, who);
-            self.holds(held);
-        }
+        let held = self.runs[run].passed(&mut self.inputs, partition, watermark, who);
+        self.holds(held);
     }
 
     /// A run asks for a commit.
     pub(super) fn commit(&mut self, run: usize, partition: usize, offset: i64, now: Moment) {
-        if self.once {
-            return self.breaks(|| format!("run {run} commits, and runs at most once"));
-        }
-        let one = &mut self.runs[run];
-        // A start that the reset chose may be committed at any time.
-        let chosen = one.is_chosen(partition, offset);
-        if !chosen && one.stopping && one.held_until.is_some_and(|until| now < until) {
-            one.last_words.push(partition);
-        }
         let one = &self.runs[run];
-        if !chosen && !one.stopping {
+        // A start that was chosen may be committed at any time, and nothing else while another's lease is watched, not even
+        // at a stop.
+        if !one.is_chosen(partition, offset) {
             let name = self.inputs.logs[partition].name.clone();
             if one.held_until.is_some_and(|until| now < until) {
                 self.breaks(|| format!("run {run} commits {name} while it watches another's lease"));

@@ -97,8 +97,8 @@ pub(super) struct Run {
     /// When it began to read.
     pub since: Moment,
     pub take_over: bool,
-    /// Partitions that it committed at its end, while it watched.
-    pub last_words: Vec<usize>,
+    /// What it takes is met with that.
+    pub once: bool,
     /// The run that owned the partitions when it started, and lived.
     pub elder: Option<usize>,
     /// The process is gone.
@@ -118,8 +118,8 @@ impl Reading {
 }
 
 impl Run {
-    pub(super) fn starts(now: Moment, take_over: bool) -> Run {
-        Run { since: now, take_over, ..Run::default() }
+    pub(super) fn starts(now: Moment, take_over: bool, once: bool) -> Run {
+        Run { since: now, take_over, once, ..Run::default() }
     }
 
     pub(super) fn excuse(&mut self, why: Excuse) {
@@ -334,7 +334,7 @@ impl Run {
         for number in inputs.between(partition, reading.met, watermark).to_vec() {
             let known = &mut inputs.records[number];
             let progress = self.progress.get(&number);
-            if progress.is_some_and(|progress| known.needs.are_met(progress)) {
+            if progress.is_some_and(|progress| self.once || known.needs.are_met(progress)) {
                 known.done = true;
                 continue;
             }

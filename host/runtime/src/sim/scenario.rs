@@ -64,7 +64,7 @@ impl Scenario {
         let forward = dice.f64() < 0.3;
         let shutdown = Duration::from_secs([5, 25][dice.usize(..2)]);
         let partitions: usize = topics.iter().map(|(_, partitions)| *partitions as usize).sum();
-        let once = focus == Focus::Anything && dice.f64() < 0.04;
+        let once = focus == Focus::Anything && dice.f64() < 0.12;
         let mut yaml = yaml(dice, focus, &flow, &topics, forward, shutdown);
         if once {
             yaml = yaml.replacen("at_least_once", "at_most_once", 1);

@@ -243,6 +243,7 @@ impl Broker for Watched {
             state.model.run(self.run).watches_since = Some(self.sim.now());
         }
         looked.reads = true;
+        let initial = looked.committed.clone();
         drop(looked);
         let (partitions, known): (Arc<[usize]>, _) = (partitions.into(), Arc::new(Mutex::new(known)));
         Ok(Reader {
@@ -260,6 +261,7 @@ impl Broker for Watched {
                 partitions,
                 known,
                 offsets: reader.offsets,
+                initial,
                 in_flight: None,
             }),
         })
@@ -293,7 +295,7 @@ impl PartitionSource for Source {
             state.model.taken(self.run, index, out.offset(row).0);
         }
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).contains(&partition.index());
-        if taken.rows > 0 && !known && !state.model.once {
+        if taken.rows > 0 && !known {
             let name = state.model.name(index).clone();
             state.model.breaks(|| format!("{name} gave records out before its start was committed"));
         }
@@ -332,8 +334,29 @@ struct Offsets {
     partitions: Arc<[usize]>,
     known: Arc<Mutex<BTreeSet<usize>>>,
     offsets: Box<dyn OffsetStore>,
+    /// What the group had when the process looked.
+    initial: BTreeMap<TopicPartition, Option<Committed>>,
     /// The request that has no answer, and when it was sent.
     in_flight: Option<(RequestId, Moment)>,
+}
+
+impl Offsets {
+    /// What somebody who is no host has set of these, since the process looked.
+    fn set_by_tools(&self, entries: &[CommitEntry]) -> Vec<(TopicPartition, Committed)> {
+        if self.sim.broker.view(|view| view.has_late_commits(super::GROUP)) {
+            // One that was sent before may arrive now.
+            return Vec::new();
+        }
+        let state = self.sim.lock();
+        let names = entries.iter().map(|entry| state.model.name(self.partitions[entry.partition.index()]));
+        let found =
+            names.filter_map(|name| Some((name.clone(), self.sim.broker.committed(super::GROUP, name)?)));
+        let by_a_tool = |(name, found): &(TopicPartition, Committed)| {
+            let initial = self.initial.get(name).and_then(Option::as_ref);
+            Mark::parse(&found.metadata).is_none() && initial != Some(found)
+        };
+        found.filter(by_a_tool).collect()
+    }
 }
 
 impl OffsetStore for Offsets {
@@ -353,7 +376,14 @@ impl OffsetStore for Offsets {
             state.model.breaks(|| "a commit was sent while another had no answer".to_owned());
         }
         drop(state);
+        let set = self.set_by_tools(entries);
         let request = self.offsets.commit(entries)?;
+        for (name, found) in set {
+            if self.sim.broker.committed(super::GROUP, &name).as_ref() != Some(&found) {
+                let mut state = self.sim.lock();
+                state.model.breaks(|| format!("{name}: {found:?} was set from outside, and is overwritten"));
+            }
+        }
         self.in_flight = Some((request, self.sim.now()));
         Ok(request)
     }

@@ -88,8 +88,6 @@ impl Slot {
 pub(super) struct Findings {
     /// Partitions' ends, with when they were learnt.
     pub ends: BTreeMap<(String, i32), (i64, Instant)>,
-    /// What the group has, where the client commits by itself.
-    pub committed: BTreeMap<(String, i32), i64>,
     /// Since when a partition has data and no progress, at which offset, and why.
     pub stalled: BTreeMap<(String, i32), (Instant, i64, String)>,
     /// Since when an output's rows wait without any acknowledgement.

@@ -462,6 +462,9 @@ pub struct CommitStatus {
     pub requests: u64,
     /// Partitions whose commit failed, each time.
     pub failures: u64,
+    /// Partitions whose offset somebody else set: the flow stops.
+    #[serde(default)]
+    pub set_from_outside: u64,
     /// How long commits have failed without a success.
     pub failing_ms: Option<u64>,
     /// What the last failure said.
@@ -491,6 +494,9 @@ pub struct LedgerStatus {
     pub outstanding: u64,
     /// Tombstones that were skipped.
     pub skipped: u64,
+    /// Records that a client gave out a second time, and that were ignored.
+    #[serde(default)]
+    pub repeated: u64,
     /// Tokens minted.
     pub minted: u64,
     /// Tokens consumed by splits and groups.
@@ -514,6 +520,7 @@ impl LedgerStatus {
         self.resolved += other.resolved;
         self.outstanding += other.outstanding;
         self.skipped += other.skipped;
+        self.repeated += other.repeated;
         self.minted += other.minted;
         self.consumed += other.consumed;
         self.live += other.live;
@@ -533,6 +540,7 @@ impl From<&loom_delivery::Ledger> for LedgerStatus {
             resolved: ledger.resolved,
             outstanding: ledger.outstanding,
             skipped: ledger.skipped,
+            repeated: ledger.repeated,
             minted: ledger.minted,
             consumed: ledger.consumed,
             live: ledger.live,

@@ -66,6 +66,7 @@ pub(super) fn put_together(state: &State, now: Instant) -> Status {
         }
         status.commits.requests += part.commits.requests;
         status.commits.failures += part.commits.failures;
+        status.commits.set_from_outside += part.commits.set_from_outside;
         status.commits.failing_ms = status.commits.failing_ms.max(part.commits.failing_ms);
         if status.commits.last_error.is_none() {
             status.commits.last_error.clone_from(&part.commits.last_error);
@@ -102,7 +103,6 @@ fn known(partition: &PartitionStatus, findings: &Findings, now: Instant) -> Part
         (Some(queue), Some(asked)) => Some(queue.max(asked)),
         (end, asked) => end.or(asked.map(|asked| asked.max(partition.position))),
     };
-    partition.committed = partition.committed.or(findings.committed.get(&name).copied());
     let from = partition.committed.unwrap_or(partition.position);
     partition.lag = partition.end.map(|end| (end - from).max(0));
     partition.stalled = findings.stalled.get(&name).map(|(since, offset, cause)| Stalled {

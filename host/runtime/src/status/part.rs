@@ -41,6 +41,7 @@ impl Worker {
             commits: CommitStatus {
                 requests: self.flow.shared.counters.commits,
                 failures: self.flow.shared.counters.commit_failures,
+                set_from_outside: self.moved_by_others(),
                 failing_ms: self.commits.failing_since().map(|since| millis(now.since(since))),
                 last_error: self.commits.failing_since().and(self.commit_error.clone()),
             },
@@ -62,6 +63,7 @@ impl Worker {
             let intake = match () {
                 () if self.phase != Phase::Running => Intake::Closed,
                 () if partition.commit_first && self.commits.acknowledged(id).is_none() => Intake::Starting,
+                () if self.leaves_reading_to_the_owner() => Intake::Starting,
                 () if held[id.index()] => Intake::Held,
                 () if self.is_at_bound(id) => Intake::Bounded,
                 () if partition.at_end => Intake::AtEnd,
@@ -72,13 +74,8 @@ impl Worker {
                 partition: partition.name.partition,
                 worker: self.flow.shared.worker.0,
                 position: tracker.position().0,
-                // What the client commits by itself is asked of the broker.
-                committed: self
-                    .commits
-                    .acknowledged(id)
-                    .filter(|_| accounts.is_tracked())
-                    .map(|offset| offset.0),
-                floor: tracker.floor().filter(|_| accounts.is_tracked()).map(|offset| offset.0),
+                committed: self.commits.acknowledged(id).map(|offset| offset.0),
+                floor: tracker.floor().map(|offset| offset.0),
                 end: partition.at_end.then_some(tracker.position().0),
                 lag: None,
                 intake,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use loom_kafka::{Broker, Group, Kind};
+use loom_kafka::{Broker, Kind};
 use loom_types::{Moment, TopicPartition};
 
 use super::board::{Board, Detail, Findings, Part};
@@ -28,8 +28,6 @@ const UNREACHABLE_AFTER: Duration = Duration::from_secs(10);
 pub(crate) struct Watcher {
     board: Board,
     broker: Arc<dyn Broker>,
-    /// The client commits by itself, and only the broker knows what.
-    untracked: bool,
     begun: Instant,
     watch: Watch,
     /// Whose turn it is to be asked for.
@@ -41,11 +39,10 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    pub(crate) fn new(board: Board, broker: Arc<dyn Broker>, untracked: bool) -> Self {
+    pub(crate) fn new(board: Board, broker: Arc<dyn Broker>) -> Self {
         Watcher {
             board,
             broker,
-            untracked,
             begun: Instant::now(),
             watch: Watch::default(),
             turn: 0,
@@ -72,9 +69,6 @@ impl Watcher {
             (fresh.collect::<Vec<Part>>(), state.findings.clone())
         };
         self.ask_ends(&parts, &mut findings);
-        if self.untracked {
-            self.ask_committed(&parts, &mut findings);
-        }
         self.decide(&parts, asked_at, &mut findings);
         self.board.lock().findings = findings;
     }
@@ -122,20 +116,6 @@ impl Watcher {
         }
         let failing = self.failing.clone();
         findings.unreachable = failing.filter(|(since, _)| since.elapsed() >= UNREACHABLE_AFTER);
-    }
-
-    /// Asks what the group has. Without an answer the last one stands.
-    fn ask_committed(&self, parts: &[Part], findings: &mut Findings) {
-        let partitions = parts.iter().flat_map(|part| &part.partitions);
-        let names: Vec<TopicPartition> = partitions
-            .map(|partition| TopicPartition::new(partition.topic.as_str(), partition.partition))
-            .collect();
-        let Ok(answers) = self.broker.committed(Group::Input, &names, QUESTION) else { return };
-        for (name, answer) in names.iter().zip(answers) {
-            if let Ok(Some(committed)) = answer {
-                findings.committed.insert((name.topic.to_string(), name.partition), committed.offset.0);
-            }
-        }
     }
 
     fn decide(&mut self, parts: &[Part], asked_at: Instant, findings: &mut Findings) {

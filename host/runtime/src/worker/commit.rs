@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use loom_delivery::{ANSWER_WITHIN, Due, Entry, Mark, Mutation, Turn, mutated};
+use loom_delivery::readback::{Expected, Guard};
+use loom_delivery::{ANSWER_WITHIN, Due, Entry, Mark, Mutation, mutated};
 use loom_kafka::{CommitAnswer, CommitEntry, KafkaError, Kind};
 use loom_types::{Moment, PartitionId};
 
 use super::{Phase, Worker};
-use crate::keeper::Commits;
+use crate::keeper::{Commits, set_from_outside};
 
 /// After so long without a successful commit, a cause that will not pass stops the flow.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -27,10 +28,14 @@ impl Worker {
     }
 
     fn commit_answered(&mut self, now: Moment, answer: CommitAnswer) {
+        self.moved(&answer);
         // By cause: how many partitions, and the first of them.
         let mut causes: BTreeMap<&'static str, (u64, PartitionId, &KafkaError)> = BTreeMap::new();
         for (id, result) in &answer.results {
             let Err(error) = result else { continue };
+            if error.kind == Kind::Moved {
+                continue;
+            }
             causes.entry(error.code).or_insert((0, *id, error)).0 += 1;
         }
         for (code, (partitions, first, error)) in causes {
@@ -83,19 +88,50 @@ impl Worker {
         }
     }
 
+    /// Somebody else has set offsets, and the commit did not go over them: the flow stops, and leaves them.
+    fn moved(&mut self, answer: &CommitAnswer) {
+        let moved = answer.results.iter().filter_map(|(_, result)| result.as_ref().err());
+        let moved: Vec<&str> =
+            moved.filter(|error| error.kind == Kind::Moved).map(|error| error.message.as_str()).collect();
+        if !moved.is_empty() {
+            self.gate.moved(moved.len() as u64);
+            let why = set_from_outside(&moved);
+            tracing::warn!("{why}");
+            self.flow.shared.fail(why);
+        }
+    }
+
+    /// Of how many partitions somebody else set the offset; the first worker says it for all.
+    pub(crate) fn moved_by_others(&self) -> u64 {
+        if self.flow.shared.worker.0 == 0 { self.gate.how_many_moved() } else { 0 }
+    }
+
     /// Sends what is due; when the next request is.
     pub(super) fn commit(&mut self, now: Moment) -> Option<Moment> {
-        if !self.flow.shared.accounts.is_tracked() || !self.phase.commits_as_it_runs() {
+        if !self.phase.commits_as_it_runs() {
             return None;
         }
-        let (partitions, gate) = (&self.partitions, self.gate.get());
-        let turn = |id: PartitionId| partitions[id.index()].turn(gate);
-        match self.commits.due(now, &self.flow.shared.accounts, turn) {
+        let gate = self.gate.get();
+        match self.commits.due(now, &self.flow.shared.accounts, |id| self.may_commit(id, gate)) {
             Due::Wait(until) => until,
             Due::Commit(entries) => {
                 self.send_commit(now, entries);
                 None
             }
+        }
+    }
+
+    /// Whether a partition's offset may be committed, as it runs and at its end.
+    pub(super) fn may_commit(&self, id: PartitionId, gate: Commits) -> bool {
+        let partition = &self.partitions[id.index()];
+        match gate {
+            Commits::Open => true,
+            // A start that was chosen is committed in any case, before anything is read: a crash would choose again.
+            Commits::Held => {
+                let chosen = partition.commit_first && partition.fresh;
+                chosen && self.commits.acknowledged(id).is_none() || mutated(Mutation::HeldIsCommitted)
+            }
+            Commits::Shut => false,
         }
     }
 
@@ -108,11 +144,18 @@ impl Worker {
                 let mark = Mark { topic: known.topic_id, run, replay: stand.replay };
                 // During a replay the offset is not of what is read now.
                 let leader_epoch = if stand.replay.is_none() { known.epochs.at(stand.offset) } else { None };
+                let expected = Expected {
+                    initial: known.initial.clone(),
+                    predecessor: self.predecessor,
+                    acknowledged: self.desk.acknowledged(*partition),
+                };
                 CommitEntry {
                     partition: *partition,
                     offset: stand.offset,
                     metadata: mark.to_string(),
                     leader_epoch,
+                    // Who keeps no lease has no rivals.
+                    guard: self.guards.then_some(Guard { run: self.run, expected }),
                 }
             })
             .collect();
@@ -130,25 +173,6 @@ impl Worker {
                 }
                 self.commits.failed(now);
             }
-        }
-    }
-}
-
-impl super::Partition {
-    fn turn(&self, gate: Commits) -> Turn {
-        let held = match gate {
-            Commits::Open => false,
-            // A start that the reset chose is committed in any case: a crash would choose again.
-            Commits::Held => !(self.commit_first && self.fresh || mutated(Mutation::HeldIsCommitted)),
-            Commits::Shut => true,
-        };
-        if held {
-            Turn::Held
-        } else if self.ready {
-            Turn::Busy
-        } else {
-            // Nothing more is there to read: its last offset need not wait for company.
-            Turn::Idle
         }
     }
 }

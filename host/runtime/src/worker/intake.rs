@@ -4,13 +4,15 @@
 //! is not committed. At a bound the sinks are flushed, and the batch is sent on that holds the partition's oldest record, so
 //! that no bound above a partition's can deadlock it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use loom_delivery::{Mutation, mutated};
+use loom_delivery::{Mutation, Token, mutated};
 use loom_kafka::{Budget, KafkaError, Kind, Notice};
 use loom_types::PartitionId;
 
 use super::{End, Moment, Trouble, Worker};
+use crate::keeper::Commits;
 use crate::nodes::{Collect, NodeId, Op};
 use crate::rows::RowSet;
 
@@ -19,6 +21,13 @@ const CYCLE_BYTES: usize = 1 << 20;
 
 /// A partition that cannot be read is logged again after so long: clients repeat themselves.
 const TROUBLE_AGAIN: Duration = Duration::from_secs(30);
+
+/// What one cycle took, of the batch that is built: rows with their tokens.
+#[derive(Default)]
+struct TakenRows {
+    ids: Vec<u32>,
+    tokens: Vec<Token>,
+}
 
 impl Worker {
     /// Takes records and walks them; whether there were any, or there may be more.
@@ -31,7 +40,7 @@ impl Worker {
         }
         let held = self.held();
         let batch_size = self.flow.shared.plan.consumer.batch_size;
-        let mut tokens = Vec::new();
+        let mut taken = TakenRows::default();
         let mut more = false;
         // Whether some partition may still bring records by itself.
         let mut open = false;
@@ -57,24 +66,32 @@ impl Worker {
             }
             if self.partitions[index].ready && self.may_start(index) {
                 let Some(budget) = self.within_bounds(index, left) else { continue };
-                more |= self.take(index, budget, &mut tokens);
+                more |= self.take(index, budget, &mut taken);
             }
             open |= !self.partitions[index].at_end;
         }
-        if tokens.is_empty() {
+        if taken.tokens.is_empty() {
+            if !self.builder.is_empty() {
+                drop(self.builder.finish());
+            }
             self.input_ended = if more || open { None } else { self.input_ended.or(Some(now)) };
             return more;
         }
         self.input_ended = None;
         self.flow.shared.counters.cycles += 1;
-        let rows = RowSet::all(self.builder.finish(), tokens, None);
+        if !self.flow.shared.accounts.is_tracked() {
+            // At most once: before the work, which may take longer than the interval.
+            self.commit(now);
+        }
+        let TakenRows { ids, tokens } = taken;
+        let rows = RowSet { batch: Arc::new(self.builder.finish()), ids, tokens, route: None };
         // A row that fails before its first node has none to name: the walk begins at the entry.
         self.flow.run(self.flow.entry, NodeId(0), rows);
         true
     }
 
     /// Takes from one partition; whether it has more.
-    fn take(&mut self, index: usize, budget: Budget, tokens: &mut Vec<loom_delivery::Token>) -> bool {
+    fn take(&mut self, index: usize, budget: Budget, rows: &mut TakenRows) -> bool {
         let id = PartitionId(index as u32);
         let before = self.builder.len();
         let position = self.flow.shared.accounts.tracker(id).position();
@@ -82,9 +99,26 @@ impl Worker {
         let now = self.flow.shared.now;
         let accounts = &mut self.flow.shared.accounts;
         accounts.set_now(id, now);
+        let repeated = accounts.tracker(id).ledger().repeated;
         for row in before..self.builder.len() {
+            let offset = self.builder.offset(row);
+            if !accounts.admit(id, offset) {
+                continue;
+            }
             let bytes = u32::try_from(self.builder.row_bytes(row)).unwrap_or(u32::MAX);
-            tokens.push(accounts.register(id, self.builder.offset(row), bytes));
+            rows.ids.push(row as u32);
+            rows.tokens.push(accounts.register(id, offset, bytes));
+        }
+        let again = accounts.tracker(id).ledger().repeated - repeated;
+        if again > 0 {
+            let name = &self.partitions[index].name;
+            tracing::warn!(
+                topic = &*name.topic,
+                partition = name.partition,
+                position = position.0,
+                records = again,
+                "the Kafka client gave records out a second time; they are ignored"
+            );
         }
         if let Some(epoch) = taken.leader_epoch {
             self.partitions[index].epochs.read(position, epoch);
@@ -147,7 +181,11 @@ impl Worker {
     }
 
     /// A start that was chosen for the group is committed before the first record: else a crash would choose again.
+    /// At most once nothing is read while another's lease is watched: what is read is committed soon, and may not be then.
     fn may_start(&mut self, index: usize) -> bool {
+        if self.leaves_reading_to_the_owner() {
+            return false;
+        }
         let partition = &mut self.partitions[index];
         if partition.commit_first
             && (self.commits.acknowledged(PartitionId(index as u32)).is_some()
@@ -156,6 +194,11 @@ impl Worker {
             partition.commit_first = false;
         }
         !partition.commit_first
+    }
+
+    /// See [`Worker::may_start`].
+    pub(crate) fn leaves_reading_to_the_owner(&self) -> bool {
+        !self.flow.shared.accounts.is_tracked() && self.gate.get() == Commits::Held
     }
 
     /// The budget within the partition's bounds; none at a bound.

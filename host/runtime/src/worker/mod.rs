@@ -14,6 +14,7 @@ mod stopping;
 use std::sync::Arc;
 use std::time::Duration;
 
+use loom_delivery::readback::Stored;
 use loom_delivery::{CommitSchedule, RunId, Token, lost_tokens};
 use loom_kafka::{KafkaError, Kind, OffsetStore, PartitionSource};
 use loom_types::{BatchBuilder, CommitOffset, Ending, ErrorKind, Moment, TopicId, TopicPartition};
@@ -57,6 +58,8 @@ pub(crate) struct Partition {
     pub trouble: Option<Trouble>,
     /// Its topic's id at the start, where the broker says.
     pub topic_id: Option<TopicId>,
+    /// What the group had at the start.
+    pub initial: Option<Stored>,
     /// The epochs that its records were read from.
     pub epochs: Epochs,
     /// Its position is outside: nothing is read before that is settled.
@@ -75,6 +78,7 @@ impl Partition {
             fresh: false,
             at_end: false,
             topic_id: None,
+            initial: None,
             epochs: Epochs::default(),
             outside: Outside::No,
             cut_at: None,
@@ -117,6 +121,10 @@ pub(crate) struct Worker {
     pub gate: Arc<Gate>,
     /// Who writes the offsets.
     pub run: RunId,
+    /// Who wrote them before, as the lease said.
+    pub predecessor: Option<RunId>,
+    /// Commits go over nothing that somebody else set.
+    pub guards: bool,
     pub end: End,
     pub phase: Phase,
     /// Where the next cycle begins, so that every partition gets its turn.
@@ -157,6 +165,7 @@ pub(crate) struct Parts {
     pub seat: Option<Seat>,
     pub desk: Arc<Desk>,
     pub gate: Arc<Gate>,
+    pub predecessor: Option<RunId>,
 }
 
 impl Worker {
@@ -182,6 +191,8 @@ impl Worker {
             desk: parts.desk,
             gate: parts.gate,
             run: parts.options.identity.run,
+            predecessor: parts.predecessor,
+            guards: parts.options.keeps_lease(),
             end: parts.options.end,
             phase: Phase::Running,
             cursor: 0,
@@ -395,8 +406,10 @@ impl Worker {
             // Its last numbers are what counting goes on from, where another round follows.
             seat.publish(self.part(Detail::Numbers, self.flow.shared.now));
         }
+        let moved = self.moved_by_others();
         let shared = &mut self.flow.shared;
         let mut counters = std::mem::take(&mut shared.counters);
+        counters.set_from_outside = moved;
         for node in &self.flow.nodes {
             if let Op::Sink(node) = &node.op {
                 counters.flushes += node.sink.flushes;

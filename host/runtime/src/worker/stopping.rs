@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use loom_delivery::{Mutation, mutated};
+use loom_delivery::{Entry, Mutation, mutated};
 use loom_kafka::{CommitAnswer, Kind};
 use loom_types::Moment;
 
@@ -126,7 +126,6 @@ impl Worker {
     }
 
     fn begin_draining(&mut self, now: Moment) {
-        self.leave_to_the_owner();
         // Half a flow is not a flow: the other workers stop too, while this one drains.
         if !self.flow.shared.failures.is_empty() {
             self.stop.request();
@@ -249,21 +248,9 @@ impl Worker {
         }
     }
 
-    /// No stop is clean that a failure began: while another's lease is watched, nothing is committed at its end, by any
-    /// worker.
-    fn leave_to_the_owner(&self) {
-        let shared = &self.flow.shared;
-        let failed = !shared.failures.is_empty() || shared.restart.is_some();
-        if failed && !mutated(Mutation::FailureIsCommitted) {
-            self.gate.fails();
-        }
-    }
-
     fn commit_last(&mut self, now: Moment, next: Moment, deadline: Moment) {
-        self.leave_to_the_owner();
-        // Shut: what is there is somebody else's, and is not overwritten.
-        let shut = self.gate.get() == Commits::Shut;
-        if !self.flow.shared.accounts.is_tracked() || self.partitions.is_empty() || shut {
+        // What is there is somebody else's, and is not overwritten.
+        if self.partitions.is_empty() || self.gate.get() == Commits::Shut {
             self.phase = Phase::Closed;
             return;
         }
@@ -273,8 +260,11 @@ impl Worker {
         if self.commits.is_in_flight() || now < next {
             return;
         }
-        let entries = self.commits.last(&self.flow.shared.accounts);
+        let entries = self.last_entries();
         if entries.is_empty() {
+            if self.gate.get() == Commits::Held {
+                tracing::info!("another host's lease is watched: nothing is committed at this stop");
+            }
             self.phase = Phase::Closed;
             return;
         }
@@ -289,8 +279,9 @@ impl Worker {
     /// What the answer to the last commit means for the stop; a failure, where it cannot be tried again.
     pub(super) fn final_answer(&mut self, now: Moment, answer: &CommitAnswer) -> Option<String> {
         let Phase::Awaiting { deadline } = self.phase else { return None };
-        let errors: Vec<_> =
-            answer.results.iter().filter_map(|(id, result)| Some((*id, result.as_ref().err()?))).collect();
+        let errors = answer.results.iter().filter_map(|(id, result)| Some((*id, result.as_ref().err()?)));
+        // What somebody else set is told by itself.
+        let errors: Vec<_> = errors.filter(|(_, error)| error.kind != Kind::Moved).collect();
         if errors.is_empty() {
             self.phase = Phase::Closed;
             return None;
@@ -329,9 +320,18 @@ impl Worker {
         }
     }
 
+    /// What the last commit is of. Who watches another's lease is not the owner, and what it commits the owner would take
+    /// for set from outside, whatever its stop began with.
+    fn last_entries(&self) -> Vec<Entry> {
+        let gate = self.gate.get();
+        self.commits.last(&self.flow.shared.accounts, |id| {
+            self.may_commit(id, gate) || mutated(Mutation::WatcherCommitsLast)
+        })
+    }
+
     fn last_offsets(&self) -> String {
-        let last = self.commits.last(&self.flow.shared.accounts);
-        let list: Vec<String> = last
+        let list: Vec<String> = self
+            .last_entries()
             .iter()
             .map(|entry| {
                 let name = &self.partitions[entry.partition.index()].name;

@@ -29,6 +29,12 @@ fn replay_of(broker: &MemoryBroker) -> Option<i64> {
 
 #[test]
 fn every_place_is_found_and_nothing_below_the_committed_offset_is_committed() {
+    for mode in ["", "delivery: at_most_once"] {
+        every_place(mode);
+    }
+}
+
+fn every_place(mode: &str) {
     for (place, first) in [
         (StartFrom::GoOn, 6),
         (StartFrom::Committed, 6),
@@ -42,10 +48,11 @@ fn every_place_is_found_and_nothing_below_the_committed_offset_is_committed() {
         let broker = broker(&["out"]);
         numbered(&broker, 10);
         set_committed(&broker, 6);
-        let running = from(&flow("", THROUGH), &broker, place);
+        let running = from(&flow(mode, THROUGH), &broker, place);
         running.until_committed(10);
         numbered(&broker, 1);
         running.until_committed(11);
+        running.until_count("out", (11 - first) as usize);
         assert_eq!(running.stop().failures, []);
         let out = payloads(&broker, "out");
         assert_eq!(out.len() as i64, 11 - first, "{place:?}: {out:?}");
@@ -99,6 +106,29 @@ fn cut_replay(broker: &MemoryBroker) {
     running.stop();
     assert_eq!((committed(broker), replay_of(broker)), (Some(1000), Some(400)));
     broker.faults().release_all_acks("out");
+}
+
+#[test]
+fn at_most_once_a_replay_that_was_cut_goes_on_behind_what_was_read() {
+    let broker = broker(&["out"]);
+    produce(&broker, &["0", "1", "retry:for ever", "3", "4"]);
+    set_committed(&broker, 5);
+    let rest = "runtime: { shutdown_timeout: 1s }\nplugins: { s: { component: '{guests}/probe-step.wasm' } }\n\
+                process: [ { step: s }, { into_topic: out } ]\n";
+    let yaml = flow("delivery: at_most_once\nbatch_size: 1", rest);
+    let running = from(&yaml, &broker, StartFrom::Beginning);
+    running.until("the mark says 3", |view| {
+        view.committed("g", &in0()).is_some_and(|committed| committed.metadata.ends_with(" replay=3"))
+    });
+    assert_eq!(committed(&broker), Some(5), "the floor stays");
+    running.stop();
+    let again = start(&yaml, &broker);
+    produce(&broker, &["5"]);
+    again.until_committed(6);
+    again.until_count("out", 5);
+    assert_eq!(again.stop().failures, []);
+    assert_eq!(payloads(&broker, "out"), ["0", "1", "3", "4", "5"]);
+    assert_eq!(replay_of(&broker), None);
 }
 
 #[test]

@@ -2,27 +2,88 @@
 
 use std::time::Duration;
 
+use loom_delivery::Mark;
 use loom_kafka::memory::{MemoryBroker, Pulled, Record, RecordStream, RowFault, system_clock};
 use loom_kafka::{KafkaError, Kind, Waker};
 use loom_runtime::{End, Options};
 
-use crate::harness::{broker, committed, endings, flow, kafka_error, payloads, produce, start, start_with};
+use crate::harness::{
+    broker, commit_history, committed, committed_at, endings, flow, in0, kafka_error, payloads, place,
+    produce, start, start_with, wide_broker,
+};
 
 #[test]
-fn at_most_once_delivers_and_leaves_commits_to_the_client() {
+fn at_most_once_delivers_and_commits_what_was_read() {
     let broker = broker(&["out"]);
     produce(&broker, &["a", "fail:x", "retry-n:2", "b"]);
     let rest = "plugins: { s: { component: '{guests}/probe-step.wasm' } }\nprocess: [ { step: s }, { into_topic: out } ]\n";
-    let running =
-        start(&flow("delivery: at_most_once\nextra: { auto.commit.interval.ms: 10 }", rest), &broker);
+    let running = start(&flow("delivery: at_most_once", rest), &broker);
     running.until_count("out", 3);
     running.until_committed(4);
     let outcome = running.stop();
     assert_eq!(outcome.failures, []);
     assert_eq!(payloads(&broker, "out"), ["a", "retry-n:2", "b"]);
-    assert!(broker.commits("g").iter().all(|request| request.automatic), "no commit of ours");
+    let mark = Mark::parse(&broker.committed("g", &in0()).unwrap().metadata).expect("a commit of ours");
+    assert_eq!(mark.topic, broker.topic_id("in"));
     assert_eq!(endings(&outcome).into_iter().collect::<Vec<_>>(), [("dropped(task)", 1), ("topic", 3)]);
     assert_eq!(outcome.summary.ledger.outstanding, 0);
+}
+
+#[test]
+fn at_most_once_a_start_at_the_end_is_committed_where_nothing_came_and_a_restart_goes_on_from_it() {
+    let broker = wide_broker(2, &["out"]);
+    for partition in 0..2 {
+        (0..50).for_each(|n| _ = broker.produce("in", partition, Record::value(format!("old {n}"))));
+    }
+    let yaml =
+        flow("delivery: at_most_once\nauto_offset_reset: latest", "process: [ { into_topic: out } ]\n");
+    let running = start(&yaml, &broker);
+    for partition in 0..2 {
+        running.until_committed_at(&place("in", partition), 50);
+    }
+    produce(&broker, &["new"]);
+    running.until_count("out", 1);
+    assert_eq!(running.stop().failures, []);
+    // While it is away, in the partition that had nothing.
+    broker.produce("in", 1, Record::value("newer"));
+    let again = start(&yaml, &broker);
+    again.until_committed_at(&place("in", 1), 51);
+    assert_eq!(again.stop().failures, []);
+    assert_eq!(payloads(&broker, "out"), ["new", "newer"]);
+}
+
+#[test]
+fn at_most_once_what_was_read_is_committed_before_the_work_on_it() {
+    let broker = broker(&["out"]);
+    broker.set_committed("g", &in0(), loom_types::CommitOffset(0), "");
+    produce(&broker, &["retry:for ever", "b"]);
+    let rest = "runtime: { shutdown_timeout: 1s }\nplugins: { s: { component: '{guests}/probe-step.wasm' } }\n\
+                process: [ { step: s }, { into_topic: out } ]\n";
+    let running = start(&flow("delivery: at_most_once", rest), &broker);
+    // Nothing of it was written, nor will be.
+    running.until_committed(2);
+    assert_eq!(payloads(&broker, "out"), [""; 0]);
+    running.stop();
+    let again = start(&flow("delivery: at_most_once", rest), &broker);
+    produce(&broker, &["c"]);
+    again.until_count("out", 1);
+    assert_eq!(again.stop().failures, []);
+    assert_eq!(payloads(&broker, "out"), ["c"], "what a crash loses is not read again");
+}
+
+#[test]
+fn at_most_once_commits_keep_to_their_interval() {
+    let broker = broker(&["out"]);
+    broker.set_committed("g", &in0(), loom_types::CommitOffset(0), "");
+    let rest = "runtime: { commit_interval_ms: 3600000 }\nprocess: [ { into_topic: out } ]\n";
+    let running = start(&flow("delivery: at_most_once", rest), &broker);
+    for n in 0..20 {
+        produce(&broker, &[&n.to_string()]);
+        running.until_count("out", n + 1);
+    }
+    assert_eq!(commit_history(&broker, &in0()), [1], "the first at once, the others within the interval");
+    assert_eq!(running.stop().failures, []);
+    assert_eq!(committed_at(&broker, &in0()), Some(20), "and at the stop");
 }
 
 #[test]

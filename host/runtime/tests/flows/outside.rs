@@ -42,14 +42,51 @@ fn offsets_that_were_set_from_outside_stop_the_flow_and_are_not_overwritten() {
 }
 
 #[test]
+fn an_offset_that_is_set_right_before_a_commit_is_found_and_not_overwritten_at_every_try() {
+    logs::keep();
+    for (mode, name) in [("at_least_once", "in-moved"), ("at_most_once", "in-moved-once")] {
+        for attempt in 0..6 {
+            let broker = broker(&["out"]);
+            broker.create_topic(name, 1);
+            (0..10).for_each(|n| _ = broker.produce(name, 0, Record::value(n.to_string())));
+            // No beat comes in this test.
+            let yaml =
+                flow(&format!("delivery: {mode}"), &format!("runtime: {{ lease_interval: 1h }}\n{THROUGH}"));
+            let (running, board) = watched(&yaml.replace("[in]", &format!("[{name}]")), &broker);
+            running.until_committed_at(&place(name, 0), 10);
+            broker.set_committed(
+                "g",
+                &place(name, 0),
+                CommitOffset(4),
+                if attempt % 2 == 0 { "" } else { "a tool" },
+            );
+            broker.produce(name, 0, Record::value("10"));
+            let outcome = running.ended();
+            assert_eq!(outcome.status(), 4);
+            assert_eq!(outcome.failures.len(), 1, "{:?}", outcome.failures);
+            let message = &outcome.failures[0].message;
+            let both = format!("{name}/0 to 4, where this run had committed 10");
+            assert!(message.contains(&both) && message.contains("from outside"), "{message}");
+            assert_eq!(committed_at(&broker, &place(name, 0)), Some(4));
+            assert_eq!(outcome.summary.counters.set_from_outside, 1);
+            assert_eq!(board.read(std::time::Duration::ZERO).commits.set_from_outside, 1);
+        }
+        let warned = logs::lines(|line| {
+            let text = line["message"].as_str().unwrap_or_default();
+            line["level"] == "WARN"
+                && text.contains(&format!("{name}/0 to 4, where this run had committed 10"))
+        });
+        assert_eq!(warned.len(), 6, "{warned:?}");
+    }
+}
+
+#[test]
 fn the_offset_that_was_there_at_the_start_is_no_reset_until_the_flow_has_committed() {
     let broker = broker(&["out"]);
     numbered(&broker, 0..5);
     set_committed(&broker, 5);
     let running = start(&quick(""), &broker);
-    running.until("four beats", |view| {
-        view.committed("g.owner", &in0()).is_some_and(|entry| entry.offset >= CommitOffset(4))
-    });
+    running.until("four beats", |view| crate::lease::beat(view) >= 4);
     assert_eq!(commit_history(&broker, &in0()), [0_i64; 0]);
     numbered(&broker, 5..6);
     running.until_committed(6);

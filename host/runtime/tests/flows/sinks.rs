@@ -270,8 +270,7 @@ fn a_sink_that_still_asks_for_time_at_a_stop_leaves_its_rows_uncommitted() {
 fn a_sink_under_at_most_once_is_flushed_and_closed_like_any_other() {
     let (broker, folder) = (broker(&["out"]), folder());
     produce(&broker, &["a", "fail:x", "b"]);
-    let consumer = "delivery: at_most_once\nextra: { auto.commit.interval.ms: 10 }";
-    let running = start(&flow(consumer, &into_sink(folder.path(), "", SOON, "")), &broker);
+    let running = start(&flow("delivery: at_most_once", &into_sink(folder.path(), "", SOON, "")), &broker);
     running.until_committed(3);
     let outcome = running.stop();
     assert_eq!(outcome.failures, [], "a delivery error is dropped loudly under at most once");

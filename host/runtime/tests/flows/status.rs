@@ -10,7 +10,8 @@ use loom_runtime::{Board, FlowStatus, Options};
 use loom_types::CommitOffset;
 
 use crate::harness::{
-    PATIENCE, Running, broker, flow, in0, kafka_error, payloads, place, produce, start_with, wide_broker,
+    PATIENCE, Running, broker, flow, in0, kafka_error, payloads, place, produce, set_committed, start_with,
+    wide_broker,
 };
 
 /// Starts a flow that can be asked.
@@ -399,21 +400,24 @@ fn a_row_whose_sink_asks_for_time_says_why() {
 }
 
 #[test]
-fn what_the_client_commits_by_itself_is_shown_as_the_broker_has_it() {
+fn what_is_committed_at_most_once_is_shown_as_in_the_other_mode() {
     let broker = broker(&["out"]);
     produce(&broker, &["a", "b", "c"]);
-    let (running, board) = watched(
-        &flow("delivery: at_most_once\nextra: { auto.commit.interval.ms: 10 }", "process: [ drain ]\n"),
-        &broker,
-    );
-    let status = until(&board, "the client's commit", |status| {
+    let (running, board) = watched(&flow("delivery: at_most_once", "process: [ drain ]\n"), &broker);
+    let status = until(&board, "the commit", |status| {
         status
             .partitions
             .first()
-            .is_some_and(|partition| partition.committed.is_some_and(|offset| offset > 0))
+            .is_some_and(|partition| partition.committed == Some(3) && partition.lag == Some(0))
     });
-    assert_eq!((status.partitions[0].committed, status.partitions[0].lag), (Some(3), Some(0)));
-    assert_eq!(status.partitions[0].floor, None, "nothing keeps the client from committing below it");
+    assert_eq!(status.partitions[0].floor, None, "the group had nothing");
+    assert_eq!(running.stop().failures, []);
+    set_committed(&broker, 2);
+    let (running, board) = watched(&flow("delivery: at_most_once", "process: [ drain ]\n"), &broker);
+    let status = until(&board, "its next run", |status| {
+        status.partitions.first().is_some_and(|partition| partition.committed == Some(3))
+    });
+    assert_eq!(status.partitions[0].floor, Some(2));
     running.stop();
 }
 

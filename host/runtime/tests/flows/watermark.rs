@@ -1,8 +1,35 @@
 //! Which offset is committed: never beyond an unresolved record, and no gap is waited on.
 
-use loom_kafka::memory::Record;
+use loom_kafka::memory::{Call, Record};
 
 use crate::harness::{broker, committed, endings, flow, in0, payloads, produce, set_committed, start};
+
+#[test]
+fn records_that_a_client_gives_out_a_second_time_are_ignored_and_counted() {
+    for mode in ["", "delivery: at_most_once"] {
+        let broker = broker(&["out"]);
+        broker.faults().hold_acks("out");
+        produce(&broker, &["a", "b", "c"]);
+        let running = start(&flow(mode, "process: [ { into_topic: out } ]\n"), &broker);
+        running.until_count("out", 3);
+        // Alone, and with a new one behind them.
+        broker.faults().give_again(&in0(), 2);
+        produce(&broker, &["d"]);
+        running.until_count("out", 4);
+        broker.faults().release_all_acks("out");
+        running.until_committed(4);
+        let polls = broker.view(|view| view.calls(Call::Take));
+        broker.faults().give_again(&in0(), 4);
+        running.until("it looked again", |view| view.calls(Call::Take) >= polls + 3);
+        let outcome = running.stop();
+        assert_eq!(outcome.failures, []);
+        assert_eq!(payloads(&broker, "out"), ["a", "b", "c", "d"], "{mode}");
+        let ledger = &outcome.summary.ledger;
+        assert_eq!((ledger.registered, ledger.resolved), (4, 4));
+        assert!(ledger.repeated >= 6, "{ledger:?}");
+        assert_eq!(committed(&broker), Some(4));
+    }
+}
 
 #[test]
 fn the_offset_stays_before_the_oldest_record_that_is_not_confirmed() {

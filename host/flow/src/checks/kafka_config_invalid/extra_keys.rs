@@ -10,11 +10,15 @@ use crate::report::Problem;
 use crate::spec::{ExtraSpec, nearest};
 
 /// Settings that are managed, with what to write instead. A name that ends with `.` stands for all that start so.
-const MANAGED: [(&str, &str); 18] = [
+const MANAGED: [(&str, &str); 19] = [
     ("bootstrap.servers", "the field `brokers` sets it"),
     ("metadata.broker.list", "the field `brokers` sets it"),
     ("group.", "the field `group_id` sets the group, and the host is no member of it"),
     ("enable.auto.", "the field `delivery` decides when offsets are committed"),
+    (
+        "auto.commit.interval.ms",
+        "`runtime.commit_interval_ms` is the time between two commits, in both modes",
+    ),
     ("auto.commit.enable", "the field `delivery` decides when offsets are committed"),
     ("auto.offset.reset", "the field `auto_offset_reset` sets it"),
     ("enable.partition.eof", "the host needs it as it is"),

@@ -19,9 +19,6 @@ use crate::librdkafka::{hints, log};
 /// longer, and a stop has a deadline.
 const RELEASE: Duration = Duration::from_secs(1);
 
-/// The same where the release commits offsets first.
-const RELEASE_WITH_COMMIT: Duration = Duration::from_secs(3);
-
 /// What a call answers that took a setting.
 const CONF_OK: c_int = c::rd_kafka_conf_res_t::RD_KAFKA_CONF_OK as c_int;
 
@@ -31,8 +28,8 @@ const TEXT: usize = 512;
 /// Which side of Kafka a client is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::librdkafka) enum Role {
-    /// Reads and commits; `commits` says whether it commits what is stored by itself, and so once more at its end.
-    Consumer { commits: bool },
+    /// Reads and commits, the latter only when it is told.
+    Consumer,
     /// Writes.
     Producer,
 }
@@ -116,7 +113,6 @@ impl Drop for Conf {
 /// A client: its threads, connections and main queue.
 pub(in crate::librdkafka) struct Client {
     handle: Handle,
-    role: Role,
     files: Files,
 }
 
@@ -132,7 +128,7 @@ impl Client {
     /// Starts a client; it connects by itself. The error is librdkafka's sentence about the configuration.
     pub fn new(role: Role, mut conf: Conf) -> Result<Arc<Client>, String> {
         let (kind, events) = match role {
-            Role::Consumer { .. } => {
+            Role::Consumer => {
                 (c::rd_kafka_type_t::RD_KAFKA_CONSUMER, c::RD_KAFKA_EVENT_ERROR | c::RD_KAFKA_EVENT_FETCH)
             }
             Role::Producer => {
@@ -152,11 +148,11 @@ impl Client {
         let handle = Handle(NonNull::new(client).ok_or_else(|| sentence(&why))?);
         conf.files = Vec::new();
         std::mem::forget(conf);
-        if matches!(role, Role::Consumer { .. }) {
+        if role == Role::Consumer {
             // SAFETY: the client is alive. From here on what would go to its main queue goes to the consumer's.
             unsafe { calls::rd_kafka_poll_set_consumer(handle.0.as_ptr()) };
         }
-        Ok(Arc::new(Client { handle, role, files }))
+        Ok(Arc::new(Client { handle, files }))
     }
 
     /// The files that it has read to prove itself.
@@ -195,12 +191,6 @@ impl Client {
         }
     }
 
-    /// Marks offsets as done, for the client's own commits.
-    pub fn store(&self, offsets: &List) -> Result<(), Code> {
-        // SAFETY: client and list are alive.
-        ok(unsafe { calls::rd_kafka_offsets_store(self.ptr(), offsets.ptr()) })
-    }
-
     /// Commits the list; one answer with `request` comes on `replies`.
     pub fn commit(&self, offsets: &List, replies: &Queue, request: u64) -> Result<(), Code> {
         let opaque = request as usize as *mut std::ffi::c_void;
@@ -236,16 +226,12 @@ impl Drop for Client {
     fn drop(&mut self) {
         let (done, waiting) = mpsc::channel::<()>();
         let handle = Handle(self.handle.0);
-        let closes = self.role == Role::Consumer { commits: true };
         let release = move || {
             // The whole wrapper moves in, not its pointer, which alone is not `Send`.
             let Handle(pointer) = { handle };
             // SAFETY: every queue, topic and list that was made from the client held it, so this was the last user. A
-            // consumer that does not commit by itself leaves no group, so there is nothing to close.
+            // consumer leaves no group and commits nothing by itself, so there is nothing to close.
             unsafe {
-                if closes {
-                    calls::rd_kafka_consumer_close(pointer.as_ptr());
-                }
                 c::rd_kafka_destroy_flags(pointer.as_ptr(), c::RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
             }
             drop(done);
@@ -253,8 +239,7 @@ impl Drop for Client {
         let began = Instant::now();
         match std::thread::Builder::new().name("kafka-release".into()).spawn(release) {
             Ok(_) => {
-                let patience = if closes { RELEASE_WITH_COMMIT } else { RELEASE };
-                if waiting.recv_timeout(patience) == Err(mpsc::RecvTimeoutError::Timeout) {
+                if waiting.recv_timeout(RELEASE) == Err(mpsc::RecvTimeoutError::Timeout) {
                     let waited = began.elapsed();
                     tracing::warn!(target: "kafka", ?waited, "a client is still closing its connections; not waited for");
                 }
@@ -348,9 +333,7 @@ mod tests {
     fn a_client_that_cannot_be_configured_says_why_and_frees_all() {
         let mut conf = Conf::new();
         conf.set("fetch.max.bytes", "1000").unwrap();
-        let Err(why) = Client::new(Role::Consumer { commits: false }, conf) else {
-            panic!("it was accepted")
-        };
+        let Err(why) = Client::new(Role::Consumer, conf) else { panic!("it was accepted") };
         assert!(why.contains("fetch.max.bytes"), "{why}");
     }
 

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use loom_delivery::RunId;
+use loom_delivery::readback::{Expected, Guard};
 use loom_types::{CommitOffset, Moment, PartitionId, TopicPartition};
 
 use super::{broker_with, client, error, input};
 use crate::conformance::MemoryFixture;
-use crate::conformance::harness::{Reading, consumer};
+use crate::conformance::harness::Reading;
 use crate::contract::{CommitAnswer, CommitEntry};
 use crate::error::Kind;
 use crate::memory::{Call, CommitFault, When};
@@ -17,6 +19,7 @@ fn entry(partition: u32, offset: i64) -> CommitEntry {
         offset: CommitOffset(offset),
         metadata: format!("at {offset}"),
         leader_epoch: None,
+        guard: None,
     }
 }
 
@@ -114,26 +117,27 @@ fn one_partition_of_a_commit_can_be_refused() {
 }
 
 #[test]
-fn a_client_s_own_commits_run_by_the_outside_clock_and_are_told_apart() {
-    let (broker, clock) = broker_with(10);
+fn a_guarded_commit_is_not_set_over_what_others_set() {
+    let (broker, _) = broker_with(10);
+    broker.create_topic("other", 1);
+    let (one, other) = (input(), TopicPartition::new("other", 0));
     let fixture = MemoryFixture::default();
-    let mut settings = consumer(&fixture, "rep");
-    settings.auto_commit = true;
-    let client = broker.as_broker(settings);
-    let mut reading = Reading::start(&fixture, &client, &[("in", 0, 0)]);
-    reading.records(10);
-    clock.advance(Duration::from_secs(4));
-    broker.tick();
-    assert!(broker.commits("rep").is_empty(), "before its time");
-    clock.advance(Duration::from_secs(1));
-    broker.tick();
-    clock.advance(Duration::from_secs(5));
-    broker.tick();
-    drop(reading);
-    let history = broker.commits("rep");
-    assert_eq!(history.len(), 1, "nothing new, no commit");
-    assert!(history[0].automatic);
-    assert_eq!(history[0].entries[0].offset, CommitOffset(10));
+    let client = client(&broker);
+    let mut reading = Reading::start(&fixture, &client, &[("in", 0, 0), ("other", 0, 0)]);
+    let expected = Expected { initial: None, predecessor: None, acknowledged: None };
+    let guarded = |partition, offset| CommitEntry {
+        guard: Some(Guard { run: RunId(7), expected: expected.clone() }),
+        ..entry(partition, offset)
+    };
+    broker.set_committed("rep", &one, CommitOffset(4), "a tool's");
+    reading.reader.offsets.commit(&[guarded(0, 6), guarded(1, 0)]).unwrap();
+    let mut answer = answers(&mut reading).pop().expect("an answer");
+    let error = answer.results.remove(0).1.unwrap_err();
+    assert_eq!(error.kind, Kind::Moved);
+    assert!(error.message.contains("in/0 to 4"), "{error}");
+    assert_eq!(answer.results, [(PartitionId(1), Ok(()))], "the others are committed");
+    assert_eq!(broker.committed("rep", &one).unwrap().offset, CommitOffset(4));
+    assert_eq!(broker.committed("rep", &other).unwrap().offset, CommitOffset(0));
 }
 
 #[test]

@@ -109,6 +109,7 @@ fn a_cluster_that_is_away_holds_everything_up_and_loses_nothing() {
         offset: CommitOffset(1),
         metadata: String::new(),
         leader_epoch: None,
+        guard: None,
     };
     reading.reader.offsets.commit(&[entry]).unwrap();
     let mut answers = Vec::new();

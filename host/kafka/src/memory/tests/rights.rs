@@ -84,6 +84,7 @@ fn a_group_that_may_not_be_used_refuses_everything() {
         offset: CommitOffset(1),
         metadata: String::new(),
         leader_epoch: None,
+        guard: None,
     };
     reading.reader.offsets.commit(&[entry]).unwrap();
     let mut answers = Vec::new();
