@@ -7,13 +7,13 @@ use wasmtime::component::{Instance as Guest, InstancePre};
 use wasmtime::{Store, UpdateDeadline};
 
 use crate::answers::Cause;
+use crate::clock::processor_time;
 use crate::fault::{self, Fault};
 use crate::limits::{HANDLES, Limits};
 use crate::node::{Interrupt, NodeContext};
 use crate::patience::within;
 use crate::plugin::{Plugin, StartError};
 use crate::state::HostState;
-use crate::ticker::{CallClock, ticks_of};
 use crate::waits::Stopped;
 
 /// Calls after which an instance's memory is what it needs at rest.
@@ -25,13 +25,12 @@ const COUNT_EVERY: u64 = 256;
 /// The time of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallTime {
-    limit: Duration,
-    ticks: u64,
+    pub(crate) limit: Duration,
 }
 
 impl CallTime {
     pub(crate) fn new(limit: Duration) -> Self {
-        CallTime { limit, ticks: ticks_of(limit) }
+        CallTime { limit }
     }
 
     /// A call on a batch gets 1 ms a row on top.
@@ -65,11 +64,12 @@ impl Instance {
         let name = || loaded.name.to_string();
         let mut store = store(plugin, node, false)?;
         store.data_mut().clock.cut_by(interrupt.cloned());
-        store.epoch_deadline_callback(|store| {
-            let clock = &store.data().clock;
+        store.epoch_deadline_callback(|mut store| {
+            let clock = &mut store.data_mut().clock;
+            clock.tick(processor_time());
             if clock.left().is_zero() {
                 Ok(UpdateDeadline::Interrupt)
-            } else if clock.is_cut() {
+            } else if clock.is_cut(Duration::ZERO) {
                 Err(Stopped.into())
             } else {
                 Ok(UpdateDeadline::Continue(1))
@@ -99,8 +99,8 @@ impl Instance {
         let mut store = store(plugin, node, true)?;
         store.epoch_deadline_async_yield_and_update(1);
         let time = CallTime::new(plugin.limits().lifecycle);
-        let clock = begin(&mut store, time);
-        let made = within(clock, pre.instantiate_async(&mut store)).await;
+        begin(&mut store, time);
+        let made = within(time.limit, pre.instantiate_async(&mut store)).await;
         Instance::made(plugin, store, made, time)
     }
 
@@ -170,12 +170,12 @@ impl Instance {
         self.end(time, outcome)
     }
 
-    /// Begins a call beside the worker; what is called on the store is then awaited within the clock, and
+    /// Begins a call beside the worker; what is called on the store is then awaited [`within`] its time, and
     /// [`Instance::end`] told how it ended.
-    pub(crate) fn begin(&mut self, time: CallTime) -> (CallClock, &mut Store<HostState>) {
-        let clock = begin(&mut self.store, time);
+    pub(crate) fn begin(&mut self, time: CallTime) -> &mut Store<HostState> {
+        begin(&mut self.store, time);
         self.calls += 1;
-        (clock, &mut self.store)
+        &mut self.store
     }
 
     /// A call has ended.
@@ -248,14 +248,13 @@ fn store(plugin: &Plugin, node: &NodeContext, beside: bool) -> Result<Store<Host
     Ok(store)
 }
 
-fn begin(store: &mut Store<HostState>, time: CallTime) -> CallClock {
+fn begin(store: &mut Store<HostState>, time: CallTime) {
     // At every tick guest code is asked: on the worker's thread whether it may go on, beside it to let others run.
     store.set_epoch_deadline(1);
     let state = store.data_mut();
-    state.clock.set(time.ticks);
+    state.clock.begin(time.limit);
     // A growth that was refused in an earlier call, and lived with, has nothing to do with this one.
     state.memory.take_refused();
-    state.clock.clone()
 }
 
 /// Why the start ended.

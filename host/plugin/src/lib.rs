@@ -10,8 +10,8 @@
 //! - [`Breaker`] decides when a node is held because its plugin, not its records, is bad.
 //!
 //! Invariants:
-//! - A call ends within its time, whatever the guest does: guest code is bounded by epochs, waits in the host by what
-//!   is left of the call.
+//! - A call ends within its time, whatever the guest does. Its time is what it computes, in processor time, and what it
+//!   waits in the host; never the time in which it could run and did not.
 //! - An instance that trapped or timed out is never called again.
 //! - What a guest answers is checked before it is believed. A wrong answer is a failure of the rows it was about.
 //! - Nothing outside is reachable without a grant. What is not granted is linked, and answers `access-denied`.
@@ -34,6 +34,7 @@
 //!
 //! Kafka, the flow language and tokens are unknown here: a sink speaks of rows by handles that the caller minted.
 
+mod alarm;
 mod answers;
 mod batch_expand;
 mod beside;
@@ -43,6 +44,7 @@ mod cache;
 mod calls;
 mod changes;
 mod choice;
+mod clock;
 mod delivery;
 mod engine;
 mod expand;

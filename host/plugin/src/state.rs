@@ -9,6 +9,7 @@ use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 use crate::answers::told;
 use crate::bindings::loom::plugin::types::Failure;
 use crate::bindings::loom::plugin::{context, delivery, log};
+use crate::clock::CallClock;
 use crate::delivery::{Tracker, Verdicts};
 use crate::grants::GrantError;
 use crate::limits::{HANDLES, MemoryGauge};
@@ -16,7 +17,6 @@ use crate::log::{Captured, PluginLog};
 use crate::network::{self, NameLookup, Refusals, Requests};
 use crate::node::NodeContext;
 use crate::plugin::Loaded;
-use crate::ticker::CallClock;
 use crate::waits::{self, Waits};
 
 /// Bytes of randomness that a guest may ask for in one call.
@@ -38,7 +38,7 @@ pub(crate) struct HostState {
 
 impl HostState {
     pub(crate) fn new(node: &NodeContext, plugin: &Loaded, beside: bool) -> Result<Self, GrantError> {
-        let Loaded { limits, grants, told, http, beat, .. } = plugin;
+        let Loaded { limits, grants, told, http, .. } = plugin;
         let log = Arc::new(PluginLog::new(node.clone(), limits.log));
         let refusals = Arc::new(Refusals::new(told.clone(), log.clone()));
         let mut builder = WasiCtxBuilder::new();
@@ -55,7 +55,7 @@ impl HostState {
         table.set_max_capacity(HANDLES);
         Ok(HostState {
             memory: MemoryGauge::new(limits.memory),
-            clock: CallClock::new(beat.clone()),
+            clock: CallClock::default(),
             verdicts: Verdicts::default(),
             table,
             node: node.clone(),
@@ -68,7 +68,7 @@ impl HostState {
     }
 
     pub(crate) fn waits(&mut self) -> Waits<'_> {
-        Waits { table: &mut self.table, clock: &self.clock }
+        Waits { table: &mut self.table, clock: &mut self.clock }
     }
 
     pub(crate) fn name_lookup(&mut self) -> NameLookup<'_> {

@@ -1,8 +1,8 @@
-//! The clock of guest calls: a thread that advances the engine's epoch every 5 ms while a guest call is in flight, and
-//! rests otherwise.
+//! What has guest code look at its time: a thread that advances the engine's epoch every 5 ms while a guest call is in
+//! flight, and rests otherwise.
 //!
-//! A call's time is counted in these ticks, not by the wall clock. A host that was paused or throttled loses ticks
-//! along with everything else, so that no record is charged for it.
+//! Ticks only say *when* to look. They go on while the thread of a call is throttled, or waits for a processor, so no call
+//! is charged for them: see [`clock`](crate::clock).
 
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -12,18 +12,12 @@ use std::time::Duration;
 
 use wasmtime::Engine;
 
-use crate::node::Interrupt;
-
 /// The length of a tick.
-pub(crate) const TICK: Duration = Duration::from_millis(5);
+const TICK: Duration = Duration::from_millis(5);
 
 /// Ticks without a call before the thread rests. Calls that follow each other closely then find it awake, and wake
 /// nobody.
 const LINGER: u32 = 20;
-
-/// Ticks that a call has in any case before the host's stop ends it: what is quick, such as closing a sink that has written
-/// everything, comes through also when it is called late.
-const UNCUT: u64 = 20;
 
 /// Owns the ticking thread; it ends with this value.
 #[derive(Debug)]
@@ -35,7 +29,6 @@ pub(crate) struct Ticker {
 /// What callers share with the thread.
 #[derive(Debug)]
 pub(crate) struct Beat {
-    ticks: AtomicU64,
     in_flight: AtomicU64,
     resting: AtomicBool,
     stopped: AtomicBool,
@@ -45,7 +38,6 @@ pub(crate) struct Beat {
 impl Ticker {
     pub(crate) fn start(engine: Engine) -> std::io::Result<Ticker> {
         let beat = Arc::new(Beat {
-            ticks: AtomicU64::new(0),
             in_flight: AtomicU64::new(0),
             resting: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
@@ -87,7 +79,6 @@ impl Beat {
                 continue;
             }
             std::thread::sleep(TICK);
-            self.ticks.fetch_add(1, Ordering::Relaxed);
             engine.increment_epoch();
         }
     }
@@ -111,11 +102,6 @@ impl Beat {
         }
         InFlight { beat: self.clone() }
     }
-
-    /// Ticks since the start.
-    pub(crate) fn ticks(&self) -> u64 {
-        self.ticks.load(Ordering::Relaxed)
-    }
 }
 
 /// A guest call, or a run of them, in flight.
@@ -130,97 +116,34 @@ impl Drop for InFlight {
     }
 }
 
-/// The ticks that a limit stands for. One more than fit, since the first is cut short.
-pub(crate) fn ticks_of(limit: Duration) -> u64 {
-    let ticks = limit.as_micros().div_ceil(TICK.as_micros());
-    u64::try_from(ticks).unwrap_or(u64::MAX / 2).min(u64::MAX / 2) + 1
-}
-
-/// How long so many ticks take.
-pub(crate) fn span_of(ticks: u64) -> Duration {
-    TICK.saturating_mul(u32::try_from(ticks).unwrap_or(u32::MAX))
-}
-
-/// How long the call that is running may still run.
-#[derive(Clone, Debug)]
-pub(crate) struct CallClock {
-    beat: Arc<Beat>,
-    begun: u64,
-    deadline: u64,
-    /// What ends calls before their time: the host stops.
-    cut: Option<Interrupt>,
-}
-
-impl CallClock {
-    pub(crate) fn new(beat: Arc<Beat>) -> Self {
-        CallClock { beat, begun: 0, deadline: 0, cut: None }
-    }
-
-    /// Ends calls from now on when this is set.
-    pub(crate) fn cut_by(&mut self, interrupt: Option<Interrupt>) {
-        self.cut = interrupt;
-    }
-
-    /// Whether calls may end before their time.
-    pub(crate) fn may_be_cut(&self) -> bool {
-        self.cut.is_some()
-    }
-
-    /// Whether the call is to end now, although it has time left.
-    pub(crate) fn is_cut(&self) -> bool {
-        let begun = self.beat.ticks() - self.begun >= UNCUT;
-        begun && self.cut.as_ref().is_some_and(Interrupt::is_set)
-    }
-
-    /// The ticks that it counts.
-    pub(crate) fn beat(&self) -> &Arc<Beat> {
-        &self.beat
-    }
-
-    /// Starts a call of so many ticks.
-    pub(crate) fn set(&mut self, ticks: u64) {
-        self.begun = self.beat.ticks();
-        self.deadline = self.begun.saturating_add(ticks);
-    }
-
-    /// What is left of the call, in whole ticks.
-    pub(crate) fn left(&self) -> Duration {
-        span_of(self.deadline.saturating_sub(self.beat.ticks()))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::Ordering;
     use std::time::{Duration, Instant};
 
-    use super::{CallClock, Ticker, ticks_of};
+    use wasmtime::{Engine, Instance, Module, Store, Trap};
 
-    #[test]
-    fn a_limit_is_never_cut_short_by_a_tick() {
-        assert_eq!(ticks_of(Duration::from_millis(250)), 51);
-        assert_eq!(ticks_of(Duration::from_millis(1)), 2);
-        assert_eq!(ticks_of(Duration::MAX), u64::MAX / 2 + 1);
-    }
+    use super::Ticker;
 
     #[test]
     fn the_ticker_rests_without_calls_and_wakes_with_one() {
-        let ticker = Ticker::start(wasmtime::Engine::default()).unwrap();
+        let engine = Engine::new(wasmtime::Config::new().epoch_interruption(true)).unwrap();
+        let ticker = Ticker::start(engine.clone()).unwrap();
         let beat = ticker.beat().clone();
         let start = Instant::now();
         while !beat.resting.load(Ordering::SeqCst) {
             assert!(start.elapsed() < Duration::from_secs(30), "never rested");
             std::thread::yield_now();
         }
-        let before = beat.ticks();
         let call = beat.enter();
-        let mut clock = CallClock::new(beat.clone());
-        clock.set(4);
-        while !clock.left().is_zero() {
-            assert!(start.elapsed() < Duration::from_secs(60), "never ticked");
-            std::thread::yield_now();
-        }
-        assert!(beat.ticks() >= before + 4);
+        let code = wat::parse_str(r#"(module (func (export "loop") (loop (br 0))))"#).unwrap();
+        let module = Module::new(&engine, code).unwrap();
+        let mut store = Store::new(&engine, ());
+        store.set_epoch_deadline(4);
+        let instance = Instance::new(&mut store, &module, &[]).unwrap();
+        let endless = instance.get_typed_func::<(), ()>(&mut store, "loop").unwrap();
+        let error = endless.call(&mut store, ()).unwrap_err();
+        assert_eq!(error.downcast_ref::<Trap>(), Some(&Trap::Interrupt), "four ticks came");
         drop(call);
         assert_eq!(beat.in_flight.load(Ordering::SeqCst), 0);
     }

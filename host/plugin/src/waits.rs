@@ -2,11 +2,11 @@
 //!
 //! Guest code is bounded by epochs, which only guest code sees. A guest that waits in the host (a sleep is a poll on a
 //! clock) would hold its worker for as long as it likes, so these take the place of wasmtime-wasi's own on the linker
-//! of synchronous calls. The waits are counted in the same ticks as guest code.
+//! of synchronous calls.
 
 use std::future::Future;
 use std::pin::pin;
-use std::time::Duration;
+use std::task::Poll;
 
 use wasmtime::component::{HasData, Linker, Resource, ResourceTable};
 use wasmtime_wasi::p2::bindings::io::poll as async_poll;
@@ -14,8 +14,9 @@ use wasmtime_wasi::p2::bindings::io::streams as async_streams;
 use wasmtime_wasi::p2::bindings::sync::io::{poll, streams};
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable, StreamError, StreamResult};
 
+use crate::alarm::Alarm;
+use crate::clock::CallClock;
 use crate::state::HostState;
-use crate::ticker::CallClock;
 
 /// The call's time ran out while it waited in the host.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
@@ -27,13 +28,10 @@ pub(crate) struct WaitedTooLong;
 #[error("the host stops, and ended the call")]
 pub(crate) struct Stopped;
 
-/// How soon a call that waits in the host is ended once the host stops.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-
 /// The resources of a store, with the clock of its call.
 pub(crate) struct Waits<'a> {
     pub(crate) table: &'a mut ResourceTable,
-    pub(crate) clock: &'a CallClock,
+    pub(crate) clock: &'a mut CallClock,
 }
 
 struct HasWaits;
@@ -48,28 +46,25 @@ pub(crate) fn add_to_linker(linker: &mut Linker<HostState>) -> wasmtime::Result<
     streams::add_to_linker::<HostState, HasWaits>(linker, HostState::waits)
 }
 
-/// Waits for the future, as long as the clock allows. A wake-up that comes before its ticks are counted waits on: the
-/// ticks decide, not the wall clock.
-fn bounded<T>(clock: &CallClock, future: impl Future<Output = T>) -> wasmtime::Result<T> {
+/// Waits for the future, as long as the clock allows.
+fn bounded<T>(clock: &mut CallClock, future: impl Future<Output = T>) -> wasmtime::Result<T> {
     wasmtime_wasi::runtime::in_tokio(async {
         let mut future = pin!(future);
+        let alarm = Alarm::new();
         loop {
-            let left = clock.left();
-            if left.is_zero() {
-                return Err(WaitedTooLong.into());
-            }
-            if clock.is_cut() {
-                return Err(Stopped.into());
-            }
-            let wait = if clock.may_be_cut() { left.min(LOOK_EVERY) } else { left };
-            if let Ok(value) = tokio::time::timeout(wait, &mut future).await {
+            if let Poll::Ready(value) = alarm.poll(future.as_mut()) {
                 return Ok(value);
             }
+            let waited = alarm.rings(clock.left(), |waiting| clock.is_cut(waiting)).await?;
+            clock.wait(waited);
         }
     })
 }
 
-fn bounded_stream<T>(clock: &CallClock, future: impl Future<Output = StreamResult<T>>) -> StreamResult<T> {
+fn bounded_stream<T>(
+    clock: &mut CallClock,
+    future: impl Future<Output = StreamResult<T>>,
+) -> StreamResult<T> {
     bounded(clock, future).unwrap_or_else(|ended| Err(StreamError::Trap(ended)))
 }
 

@@ -25,3 +25,5 @@ mod predicates;
 mod sinks;
 #[path = "plugin/steps.rs"]
 mod steps;
+#[path = "plugin/throttled.rs"]
+mod throttled;

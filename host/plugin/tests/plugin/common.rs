@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
@@ -130,4 +131,39 @@ pub fn plugin_messages(events: &[Value]) -> Vec<&str> {
         .filter(|event| event["target"] == "plugin" && event["level"] != "DEBUG")
         .map(|event| event["message"].as_str().unwrap())
         .collect()
+}
+
+/// Has so many threads compute while `work` runs.
+pub fn busy<T>(threads: usize, work: impl FnOnce() -> T) -> T {
+    struct Over<'a>(&'a AtomicBool);
+    impl Drop for Over<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let _over = Over(&done);
+        work()
+    })
+}
+
+/// Says that this test is skipped, and why, where it is seen although the test passes, and where `cargo xtask test` counts
+/// it.
+pub fn skip(why: &str) {
+    // libtest names the thread of a test after it.
+    let name = std::thread::current().name().unwrap_or("a test").to_owned();
+    // Written directly: what `eprintln!` prints in a passing test is not shown.
+    let _ = writeln!(std::io::stderr(), "skipped: {name}: {why}");
+    if let Some(path) = std::env::var_os("LOOM_SKIPPED_TESTS") {
+        let file = std::fs::File::options().append(true).create(true).open(path);
+        let _ = file.and_then(|mut file| writeln!(file, "{name}"));
+    }
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -13,7 +12,7 @@ use loom_plugin::{
 use loom_types::Batch;
 use serde_json::{Value, json};
 
-use crate::common::{STEPS, load, node, payloads, quick, spec, texts};
+use crate::common::{STEPS, busy, load, node, payloads, quick, spec, texts};
 
 /// How long a test waits for what must happen.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -390,25 +389,7 @@ fn drip(every: Duration) -> u16 {
 
 /// Has every processor busy while `work` runs, several times over.
 fn under_load<T>(work: impl FnOnce() -> T) -> T {
-    struct Over<'a>(&'a AtomicBool);
-    impl Drop for Over<'_> {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
-    let done = AtomicBool::new(false);
-    let threads = 3 * std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while !done.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            });
-        }
-        let _over = Over(&done);
-        work()
-    })
+    busy(3 * std::thread::available_parallelism().map_or(1, std::num::NonZero::get), work)
 }
 
 /// Starts a call for each of these rows at once; how each ended, and whether it waited.

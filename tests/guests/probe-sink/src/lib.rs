@@ -3,7 +3,7 @@
 //! What it has written durably it appends to `<folder>/<worker>.jsonl`, one line a record, so that a test can compare
 //! the file with the committed offsets. A record whose payload is a command of a few kinds is treated by it:
 //! `trap` panics in `write`; `reject:WHY`, `retry:WHY`, `fail:WHY` make the call of `write` fail at that record;
-//! `verdict:WHY` fails that record alone through the tracker.
+//! `verdict:WHY` fails that record alone through the tracker; `spin:TURNS` computes before it is written.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -147,6 +147,9 @@ impl State {
                     continue;
                 }
                 _ => {
+                    if verb == "spin" {
+                        probe::spin(why);
+                    }
                     self.lines.push(line(&message, &payload));
                     self.tokens.push(token);
                     continue;

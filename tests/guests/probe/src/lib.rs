@@ -14,6 +14,8 @@
 //! | `retry-n:N` | `retry` for the first N calls for that record, then "change nothing" |
 //! | `loop`, `recurse`, `trap`, `alloc`, `invalid-utf8` | runs for ever; overflows the stack; panics; allocates without bound; answers text that is not UTF-8 |
 //! | `sleep`, `sleep:MS` | waits in the host for an hour, or for so long |
+//! | `doze:TIMES:MS` | waits so many times for so long |
+//! | `spin:TURNS` | computes: so many turns of a short loop |
 //! | `huge-output`, `huge-output:BYTES` | a payload of 128 MiB, or of so many bytes |
 //! | `env:NAME`, `read:PATH`, `list:PATH` | payload becomes the variable, file or folder, or `error: …` |
 //! | `write:PATH` | appends a line to the file; payload becomes `written` or `error: …` |
@@ -234,6 +236,17 @@ pub fn obey(command: &str, record: &Record, host: &Host) -> Result<Patch, Failur
             std::thread::sleep(Duration::from_millis(rest.parse().unwrap_or(3_600_000)));
             Ok(Patch::default())
         }
+        "doze" => {
+            let (times, millis) = rest.split_once(':').unwrap_or((rest, "1"));
+            for _ in 0..times.parse().unwrap_or(1) {
+                std::thread::sleep(Duration::from_millis(millis.parse().unwrap_or(1)));
+            }
+            Ok(Patch::default())
+        }
+        "spin" => {
+            spin(rest);
+            Ok(Patch::default())
+        }
         "huge-output" => {
             let size = rest.parse().unwrap_or(128 << 20);
             Ok(Patch { payload: Change::Set(vec![b'x'; size]), ..Patch::default() })
@@ -307,6 +320,13 @@ fn retry(record: &Record, times: u32) -> Result<Patch, Failure> {
             Ok(Patch::default())
         }
     })
+}
+
+/// Computes for so many turns.
+pub fn spin(turns: &str) {
+    for turn in 0..turns.parse().unwrap_or(0_u64) {
+        std::hint::black_box(turn);
+    }
 }
 
 fn endless() -> ! {
