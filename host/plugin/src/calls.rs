@@ -196,6 +196,7 @@ impl<R: Role> Slot<R> {
                 }
             }
         };
+        instance.state().called_for(Some((batch, rows)));
         let outcome = role.call(instance, self.time, batch, rows, collector);
         if !instance.is_usable() || instance.is_worn() {
             self.live = None;

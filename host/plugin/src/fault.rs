@@ -8,7 +8,9 @@ use wasmtime_wasi::I32Exit;
 
 use crate::answers::Cause;
 use crate::engine::STACK_BYTES;
+use crate::http::OwnWait;
 use crate::limits::{Limits, MemoryGauge};
+use crate::state::HostState;
 use crate::waits::{Stopped, WaitedTooLong};
 
 /// A call without an answer.
@@ -30,13 +32,24 @@ impl Fault {
     }
 }
 
-/// Reads the error of a call into a guest.
+/// Reads the error of a call into a guest. What it wrote before it trapped belongs to the reason: a panic's message, an
+/// exception's.
 pub(crate) fn read(
     error: &wasmtime::Error,
-    memory: &mut MemoryGauge,
+    state: &mut HostState,
     limits: &Limits,
     limit: Duration,
 ) -> Fault {
+    let fault = of(error, &mut state.memory, limits, limit);
+    match state.last_lines() {
+        Some(lines) if fault.cause == Cause::Trap => {
+            Fault { reason: format!("{}; it wrote last: {lines}", fault.reason), ..fault }
+        }
+        _ => fault,
+    }
+}
+
+fn of(error: &wasmtime::Error, memory: &mut MemoryGauge, limits: &Limits, limit: Duration) -> Fault {
     if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() {
         tracing::debug!(target: "plugin", "a guest call ended at: {backtrace}");
     }
@@ -54,8 +67,12 @@ pub(crate) fn read(
     if error.is::<Stopped>() {
         return Fault { cause: Cause::Stopped, reason: Stopped.to_string(), worn: false, waited: false };
     }
-    let told = tell(error, trap, limits);
     let trapped = |reason, worn| Fault { cause: Cause::Trap, reason, worn, waited: false };
+    if let Some(own) = error.downcast_ref::<OwnWait>() {
+        // Bodies that calls before this one began and left take room too.
+        return trapped(own.to_string(), matches!(own, OwnWait::Room(_)));
+    }
+    let told = tell(error, trap, limits);
     if refused {
         return trapped(
             format!(
@@ -112,7 +129,7 @@ mod tests {
 
     use wasmtime::Trap;
 
-    use super::{read, size};
+    use super::size;
     use crate::answers::Cause;
     use crate::limits::{Limits, MemoryGauge};
     use crate::waits::WaitedTooLong;
@@ -129,7 +146,7 @@ mod tests {
     fn a_fault_names_the_limit_that_ended_the_call() {
         let limits = Limits::default();
         let of = |error: wasmtime::Error| {
-            read(&error, &mut MemoryGauge::new(limits.memory), &limits, Duration::from_millis(250))
+            super::of(&error, &mut MemoryGauge::new(limits.memory), &limits, Duration::from_millis(250))
         };
         let fault = of(Trap::Interrupt.into());
         assert_eq!((fault.cause, &*fault.reason), (Cause::Timeout, "ran longer than its limit of 250ms"));

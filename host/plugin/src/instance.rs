@@ -1,6 +1,7 @@
 //! One instance of a plugin in a store of its own: made, configured, called under limits, and thrown away after the
 //! first call that does not come back.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use wasmtime::component::{Instance as Guest, InstancePre};
@@ -9,6 +10,7 @@ use wasmtime::{Store, UpdateDeadline};
 use crate::answers::Cause;
 use crate::clock::processor_time;
 use crate::fault::{self, Fault};
+use crate::http::Exchanges;
 use crate::limits::{HANDLES, Limits};
 use crate::node::{Interrupt, NodeContext};
 use crate::patience::within;
@@ -100,7 +102,8 @@ impl Instance {
         store.epoch_deadline_async_yield_and_update(1);
         let time = CallTime::new(plugin.limits().lifecycle);
         begin(&mut store, time);
-        let made = within(time.limit, pre.instantiate_async(&mut store)).await;
+        let exchanges = store.data().exchanges().clone();
+        let made = within(time.limit, &exchanges, pre.instantiate_async(&mut store)).await;
         Instance::made(plugin, store, made, time)
     }
 
@@ -114,7 +117,7 @@ impl Instance {
         let guest = match made {
             Ok(guest) => guest,
             Err(error) => {
-                let fault = fault::read(&error, &mut store.data_mut().memory, &limits, time.limit);
+                let fault = fault::read(&error, store.data_mut(), &limits, time.limit);
                 return Err(not_started(plugin, "instantiation", time, fault));
             }
         };
@@ -149,6 +152,7 @@ impl Instance {
         work: impl FnOnce(&mut Store<HostState>) -> wasmtime::Result<T>,
     ) -> Result<T, StartError> {
         let time = CallTime::new(self.limits.lifecycle);
+        self.state().called_for(None);
         self.call(time, work).map_err(|fault| not_started(plugin, during, time, fault))
     }
 
@@ -172,10 +176,10 @@ impl Instance {
 
     /// Begins a call beside the worker; what is called on the store is then awaited [`within`] its time, and
     /// [`Instance::end`] told how it ended.
-    pub(crate) fn begin(&mut self, time: CallTime) -> &mut Store<HostState> {
+    pub(crate) fn begin(&mut self, time: CallTime) -> (Arc<Exchanges>, &mut Store<HostState>) {
         begin(&mut self.store, time);
         self.calls += 1;
-        &mut self.store
+        (self.state().exchanges().clone(), &mut self.store)
     }
 
     /// A call has ended.
@@ -190,8 +194,7 @@ impl Instance {
             Err(error) => {
                 self.usable = false;
                 let fresh = self.calls == 1;
-                let mut fault =
-                    fault::read(&error, &mut self.store.data_mut().memory, &self.limits, time.limit);
+                let mut fault = fault::read(&error, self.store.data_mut(), &self.limits, time.limit);
                 // What a fresh instance cannot do either is the call's own fault.
                 fault.worn &= !fresh;
                 Err(fault)

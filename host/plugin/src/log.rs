@@ -1,19 +1,24 @@
 //! A plugin's words in the host's log: its `log` calls, and its stdout and stderr line by line, each with flow, node,
-//! plugin and worker.
+//! plugin and worker, and with the record that it was called for.
 //!
-//! Lines are cut at 16 KiB. Bytes a second are bounded, with a second's worth of burst; lines above are left out and
-//! counted, and the count is told with the next line that passes, or when the instance ends.
+//! Lines are cut at 16 KiB, empty ones are left out. Bytes a second are bounded, with a second's worth of burst; lines above
+//! are left out and counted, and the count is told with the next line that passes, or when the instance ends. The last lines
+//! of a call are kept, as they say why it trapped.
 
-use std::sync::{Arc, Mutex, PoisonError};
+mod call;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use loom_types::Batch;
 use tracing::Level;
 use wasmtime_wasi::async_trait;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
 use crate::node::NodeContext;
+use call::{Call, Place};
 
 /// The longest line; what is behind is cut off.
 const LINE_BYTES: usize = 16 << 10;
@@ -29,16 +34,40 @@ const PERMIT: usize = 64 << 10;
 pub(crate) struct PluginLog {
     node: NodeContext,
     rate: Mutex<Rate>,
+    call: Mutex<Call>,
 }
 
 impl PluginLog {
     pub(crate) fn new(node: NodeContext, bytes_per_second: u64) -> Self {
-        PluginLog { node, rate: Mutex::new(Rate::new(bytes_per_second, Instant::now())) }
+        PluginLog {
+            node,
+            rate: Mutex::new(Rate::new(bytes_per_second, Instant::now())),
+            call: Mutex::default(),
+        }
     }
 
-    /// Writes a line, unless the rate is used up.
+    /// The next call is for these rows of a batch, or for none in particular.
+    pub(crate) fn begin(&self, about: Option<(&Batch, &[u32])>) {
+        self.call().begin(about);
+    }
+
+    /// The last lines that the call under way wrote; none where it wrote nothing.
+    pub(crate) fn last_lines(&self) -> Option<String> {
+        self.call().last_lines()
+    }
+
+    fn call(&self) -> MutexGuard<'_, Call> {
+        self.call.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes a line, unless there is nothing in it or the rate is used up.
     pub(crate) fn line(&self, level: Level, message: &str) {
+        if message.trim_ascii().is_empty() {
+            return;
+        }
         let kept = cut(message, LINE_BYTES);
+        let mut call = self.call();
+        call.wrote(kept);
         let admitted =
             self.rate.lock().unwrap_or_else(PoisonError::into_inner).admit(kept.len(), Instant::now());
         match admitted {
@@ -47,9 +76,9 @@ impl PluginLog {
                 self.tell_left_out(left_out);
                 let cut_off = message.len() - kept.len();
                 if cut_off == 0 {
-                    self.emit(level, format_args!("{kept}"));
+                    self.emit(level, call.place(), format_args!("{kept}"));
                 } else {
-                    self.emit(level, format_args!("{kept}… ({cut_off} bytes cut off)"));
+                    self.emit(level, call.place(), format_args!("{kept}… ({cut_off} bytes cut off)"));
                 }
             }
         }
@@ -62,27 +91,41 @@ impl PluginLog {
 
     /// Writes a line of the host's own about the plugin, whatever it says itself.
     pub(crate) fn host(&self, level: Level, message: std::fmt::Arguments<'_>) {
-        self.emit(level, message);
+        self.emit(level, self.call().place(), message);
     }
 
     fn tell_left_out(&self, lines: u64) {
         if lines > 0 {
             self.emit(
                 Level::WARN,
+                None,
                 format_args!("{lines} lines of this plugin's log were left out (limits.log)"),
             );
         }
     }
 
-    fn emit(&self, level: Level, message: std::fmt::Arguments<'_>) {
+    fn emit(&self, level: Level, at: Option<&Place>, message: std::fmt::Arguments<'_>) {
         let NodeContext { flow, node, plugin, worker, .. } = &self.node;
         let (flow, node, plugin) = (&**flow, &**node, &**plugin);
+        let (topic, partition, offset) =
+            (at.map(|at| &*at.topic), at.map(|at| at.partition), at.map(|at| at.offset));
+        let row = at.map(|at| &*at.row).filter(|row| !row.is_empty());
+        let records = at.map(|at| at.records).filter(|records| *records > 1);
+        macro_rules! emit {
+            ($level:ident) => {
+                tracing::$level!(
+                    target: "plugin",
+                    flow, node, plugin, worker, topic, partition, offset, row, records,
+                    "{message}"
+                )
+            };
+        }
         match level {
-            Level::ERROR => tracing::error!(target: "plugin", flow, node, plugin, worker, "{message}"),
-            Level::WARN => tracing::warn!(target: "plugin", flow, node, plugin, worker, "{message}"),
-            Level::INFO => tracing::info!(target: "plugin", flow, node, plugin, worker, "{message}"),
-            Level::DEBUG => tracing::debug!(target: "plugin", flow, node, plugin, worker, "{message}"),
-            Level::TRACE => tracing::trace!(target: "plugin", flow, node, plugin, worker, "{message}"),
+            Level::ERROR => emit!(error),
+            Level::WARN => emit!(warn),
+            Level::INFO => emit!(info),
+            Level::DEBUG => emit!(debug),
+            Level::TRACE => emit!(trace),
         }
     }
 }
@@ -159,6 +202,11 @@ impl Captured {
     fn take(&self, bytes: &[u8]) {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).take(bytes);
     }
+
+    /// Nothing more comes: the line under way is a line.
+    pub(crate) fn finish(&self) {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).finish();
+    }
 }
 
 impl Lines {
@@ -190,13 +238,17 @@ impl Lines {
         self.line.clear();
         self.over = 0;
     }
+
+    fn finish(&mut self) {
+        if !self.line.is_empty() {
+            self.end();
+        }
+    }
 }
 
 impl Drop for Lines {
     fn drop(&mut self) {
-        if !self.line.is_empty() {
-            self.end();
-        }
+        self.finish();
     }
 }
 

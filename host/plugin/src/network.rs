@@ -17,7 +17,7 @@ use wasmtime_wasi::sockets::SocketAddrUse;
 use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode as ErrorCodeOfHttp;
 use wasmtime_wasi_http::{RequestOptions, WasiBody, WasiHttpHooks};
 
-use crate::http::{HttpClient, SendError};
+use crate::http::{Exchanges, HttpClient, SendError};
 use crate::log::PluginLog;
 use crate::state::HostState;
 
@@ -193,6 +193,7 @@ impl ip_name_lookup::HostResolveAddressStream for NameLookup<'_> {
 pub(crate) struct Requests {
     pub(crate) refusals: Arc<Refusals>,
     pub(crate) client: Option<Arc<HttpClient>>,
+    pub(crate) exchanges: Arc<Exchanges>,
 }
 
 /// Whether a host is an address that no grant can give.
@@ -225,14 +226,19 @@ impl WasiHttpHooks for Requests {
             return Box::new(async { Err(wasmtime_wasi_http::Error::HttpRequestDenied) });
         };
         let refusals = self.refusals.clone();
+        let (request, waited_for) = self.exchanges.begin(request);
         Box::new(async move {
             let answer = client.send(request, options.unwrap_or_default()).await;
             if let Err(SendError::Prohibited { host, why }) = &answer {
                 refusals.tell_prohibited(host, why);
             }
             let nothing_more: Box<dyn Future<Output = _> + Send> = Box::new(async { Ok(()) });
-            Ok((answer?, nothing_more))
+            Ok((waited_for.begun(answer?), nothing_more))
         })
+    }
+
+    fn p2_outgoing_body_buffer_chunks(&mut self) -> usize {
+        self.exchanges.pieces()
     }
 
     // The guest is told; whose fault it is cannot be known here, and it may come with every request.
@@ -268,6 +274,7 @@ mod tests {
     use wasmtime_wasi_http::{WasiBody, WasiHttpHooks};
 
     use super::{Refusals, Requests, Told};
+    use crate::http::Exchanges;
     use crate::log::PluginLog;
     use crate::node::NodeContext;
 
@@ -282,6 +289,10 @@ mod tests {
         Refusals::new(Arc::new(Told::default()), Arc::new(PluginLog::new(node, 1 << 20)))
     }
 
+    fn requests(refusals: &Arc<Refusals>) -> Requests {
+        Requests { refusals: refusals.clone(), client: None, exchanges: Exchanges::new(1 << 20) }
+    }
+
     #[test]
     fn every_http_request_is_refused_and_told_with_its_host_and_port() {
         let refusals = Arc::new(refusals());
@@ -291,11 +302,7 @@ mod tests {
             ("http://[::1]:8080/", "http: [\"[::1]:8080\"]"),
         ] {
             let request = http::Request::builder().uri(uri).body(WasiBody::default()).unwrap();
-            let answer = Requests { refusals: refusals.clone(), client: None }.send_request(
-                request,
-                None,
-                Box::new(async { Ok(()) }),
-            );
+            let answer = requests(&refusals).send_request(request, None, Box::new(async { Ok(()) }));
             let answer = wasmtime_wasi::runtime::in_tokio(std::pin::Pin::from(answer));
             assert!(matches!(answer, Err(wasmtime_wasi_http::Error::HttpRequestDenied)));
             assert!(refusals.told.0.lock().unwrap().contains(allow), "{uri}");
@@ -303,11 +310,7 @@ mod tests {
         // Where no grant would help none is told.
         let request =
             http::Request::builder().uri("http://169.254.169.254/").body(WasiBody::default()).unwrap();
-        drop(Requests { refusals: refusals.clone(), client: None }.send_request(
-            request,
-            None,
-            Box::new(async { Ok(()) }),
-        ));
+        drop(requests(&refusals).send_request(request, None, Box::new(async { Ok(()) })));
         let told = refusals.told.0.lock().unwrap();
         assert!(told.iter().any(|line| line == "169.254.169.254: such addresses are never given to plugins"));
         assert!(!told.iter().any(|line| line.contains("http: [\"169")), "{told:?}");

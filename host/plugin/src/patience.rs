@@ -15,11 +15,14 @@ use wasmtime::Trap;
 
 use crate::alarm::Alarm;
 use crate::clock::processor_time;
+use crate::http::Exchanges;
+use crate::waits::whose;
 
 /// Waits for a guest's call beside the worker, as long as it may take: until it has waited for its limit, or has computed
 /// for as long. The guest must yield at every tick.
 pub(crate) async fn within<T>(
     limit: Duration,
+    exchanges: &Exchanges,
     call: impl Future<Output = wasmtime::Result<T>>,
 ) -> wasmtime::Result<T> {
     let mut call = pin!(call);
@@ -32,7 +35,10 @@ pub(crate) async fn within<T>(
         match polled {
             Poll::Ready(result) => return result,
             Poll::Pending if computed >= limit => return Err(Trap::Interrupt.into()),
-            Poll::Pending => waited += alarm.rings(limit.saturating_sub(waited), |_| false).await?,
+            Poll::Pending => match alarm.rings(limit.saturating_sub(waited), |_| false).await {
+                Ok(charged) => waited += charged,
+                Err(ended) => return Err(whose(ended, exchanges)),
+            },
         }
     }
 }

@@ -90,6 +90,7 @@ impl SinkInstance {
         let _in_flight = self.plugin.loaded().beat.enter();
         let guest = &self.guest;
         let time = self.write_time.of_batch(rows.len());
+        self.instance.state().called_for(Some((batch, rows)));
         answer(self.instance.call(time, |store| guest.call_write(store, &messages)))
     }
 
@@ -100,6 +101,7 @@ impl SinkInstance {
         }
         let _in_flight = self.plugin.loaded().beat.enter();
         let guest = &self.guest;
+        self.instance.state().called_for(None);
         answer(self.instance.call(self.lifecycle, |store| guest.call_flush(store)))
     }
 
@@ -115,6 +117,7 @@ impl SinkInstance {
     pub fn close(&mut self) -> Result<(), CallFailure> {
         let _in_flight = self.plugin.loaded().beat.enter();
         let guest = &self.guest;
+        self.instance.state().called_for(None);
         answer(
             self.instance
                 .call(self.lifecycle, |store| guest.call_close(store))

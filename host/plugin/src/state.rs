@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use loom_types::Batch;
 use wasmtime::component::{HasSelf, Linker, Resource, ResourceTable};
 use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
@@ -12,12 +13,13 @@ use crate::bindings::loom::plugin::{context, delivery, log};
 use crate::clock::CallClock;
 use crate::delivery::{Tracker, Verdicts};
 use crate::grants::GrantError;
+use crate::http::{self, Exchanges};
 use crate::limits::{HANDLES, MemoryGauge};
 use crate::log::{Captured, PluginLog};
 use crate::network::{self, NameLookup, Refusals, Requests};
 use crate::node::NodeContext;
 use crate::plugin::Loaded;
-use crate::waits::{self, Waits};
+use crate::waits::{self, Waiting, Waits};
 
 /// Bytes of randomness that a guest may ask for in one call.
 const RANDOM_BYTES: u64 = 1 << 20;
@@ -30,6 +32,8 @@ pub(crate) struct HostState {
     pub(crate) table: ResourceTable,
     node: NodeContext,
     log: Arc<PluginLog>,
+    /// What it writes to stdout and stderr.
+    captured: [Captured; 2],
     refusals: Arc<Refusals>,
     wasi: WasiCtx,
     http: WasiHttpCtx,
@@ -41,10 +45,13 @@ impl HostState {
         let Loaded { limits, grants, told, http, .. } = plugin;
         let log = Arc::new(PluginLog::new(node.clone(), limits.log));
         let refusals = Arc::new(Refusals::new(told.clone(), log.clone()));
+        let captured =
+            [tracing::Level::INFO, tracing::Level::WARN].map(|level| Captured::new(log.clone(), level));
+        let [stdout, stderr] = captured.clone();
         let mut builder = WasiCtxBuilder::new();
         builder
-            .stdout(Captured::new(log.clone(), tracing::Level::INFO))
-            .stderr(Captured::new(log.clone(), tracing::Level::WARN))
+            .stdout(stdout)
+            .stderr(stderr)
             .max_random_size(RANDOM_BYTES)
             // On a worker's thread there is one call at a time, and handing file calls to other threads only costs;
             // beside it calls share threads, and a slow file would hold them.
@@ -60,15 +67,36 @@ impl HostState {
             table,
             node: node.clone(),
             log,
+            captured,
             wasi: builder.build(),
             http: WasiHttpCtx::new(),
-            requests: Requests { refusals: refusals.clone(), client: http.clone() },
+            requests: Requests {
+                refusals: refusals.clone(),
+                client: http.clone(),
+                exchanges: Exchanges::new(limits.output),
+            },
             refusals,
         })
     }
 
+    /// The next call is for these rows of a batch, or for none in particular.
+    pub(crate) fn called_for(&self, about: Option<(&Batch, &[u32])>) {
+        self.log.begin(about);
+    }
+
+    /// The last lines that a call wrote which is the last of its instance.
+    pub(crate) fn last_lines(&self) -> Option<String> {
+        self.captured.iter().for_each(Captured::finish);
+        self.log.last_lines()
+    }
+
     pub(crate) fn waits(&mut self) -> Waits<'_> {
-        Waits { table: &mut self.table, clock: &mut self.clock }
+        let call = Waiting { clock: &mut self.clock, exchanges: &self.requests.exchanges };
+        Waits { table: &mut self.table, call }
+    }
+
+    pub(crate) fn exchanges(&self) -> &Arc<Exchanges> {
+        &self.requests.exchanges
     }
 
     pub(crate) fn name_lookup(&mut self) -> NameLookup<'_> {
@@ -83,6 +111,7 @@ pub(crate) fn add_to_linker(linker: &mut Linker<HostState>) -> wasmtime::Result<
     linker.allow_shadowing(true);
     waits::add_to_linker(linker)?;
     network::add_to_linker(linker)?;
+    http::add_to_linker(linker)?;
     linker.allow_shadowing(false);
     add_our_own(linker)
 }
@@ -93,6 +122,7 @@ pub(crate) fn add_to_linker_beside(linker: &mut Linker<HostState>) -> wasmtime::
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(linker)?;
     linker.allow_shadowing(true);
     network::add_to_linker(linker)?;
+    http::add_to_linker(linker)?;
     linker.allow_shadowing(false);
     add_our_own(linker)
 }

@@ -16,6 +16,7 @@ use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable, StreamErro
 
 use crate::alarm::Alarm;
 use crate::clock::CallClock;
+use crate::http::Exchanges;
 use crate::state::HostState;
 
 /// The call's time ran out while it waited in the host.
@@ -28,10 +29,16 @@ pub(crate) struct WaitedTooLong;
 #[error("the host stops, and ended the call")]
 pub(crate) struct Stopped;
 
-/// The resources of a store, with the clock of its call.
+/// The resources of a store, with its call.
 pub(crate) struct Waits<'a> {
     pub(crate) table: &'a mut ResourceTable,
+    pub(crate) call: Waiting<'a>,
+}
+
+/// What bounds the waits of a call, and what they may be for.
+pub(crate) struct Waiting<'a> {
     pub(crate) clock: &'a mut CallClock,
+    pub(crate) exchanges: &'a Exchanges,
 }
 
 struct HasWaits;
@@ -47,7 +54,8 @@ pub(crate) fn add_to_linker(linker: &mut Linker<HostState>) -> wasmtime::Result<
 }
 
 /// Waits for the future, as long as the clock allows.
-fn bounded<T>(clock: &mut CallClock, future: impl Future<Output = T>) -> wasmtime::Result<T> {
+fn bounded<T>(call: &mut Waiting<'_>, future: impl Future<Output = T>) -> wasmtime::Result<T> {
+    let Waiting { clock, exchanges } = call;
     wasmtime_wasi::runtime::in_tokio(async {
         let mut future = pin!(future);
         let alarm = Alarm::new();
@@ -55,32 +63,42 @@ fn bounded<T>(clock: &mut CallClock, future: impl Future<Output = T>) -> wasmtim
             if let Poll::Ready(value) = alarm.poll(future.as_mut()) {
                 return Ok(value);
             }
-            let waited = alarm.rings(clock.left(), |waiting| clock.is_cut(waiting)).await?;
-            clock.wait(waited);
+            match alarm.rings(clock.left(), |waiting| clock.is_cut(waiting)).await {
+                Ok(waited) => clock.wait(waited),
+                Err(ended) => return Err(whose(ended, exchanges)),
+            }
         }
     })
 }
 
+/// The end of a wait: where the guest waited for itself, that is it.
+pub(crate) fn whose(ended: wasmtime::Error, exchanges: &Exchanges) -> wasmtime::Error {
+    match exchanges.own_wait() {
+        Some(own) if ended.is::<WaitedTooLong>() => own.into(),
+        _ => ended,
+    }
+}
+
 fn bounded_stream<T>(
-    clock: &mut CallClock,
+    call: &mut Waiting<'_>,
     future: impl Future<Output = StreamResult<T>>,
 ) -> StreamResult<T> {
-    bounded(clock, future).unwrap_or_else(|ended| Err(StreamError::Trap(ended)))
+    bounded(call, future).unwrap_or_else(|ended| Err(StreamError::Trap(ended)))
 }
 
 impl poll::Host for Waits<'_> {
     fn poll(&mut self, pollables: Vec<Resource<DynPollable>>) -> wasmtime::Result<Vec<u32>> {
-        bounded(self.clock, async_poll::Host::poll(self.table, pollables))?
+        bounded(&mut self.call, async_poll::Host::poll(self.table, pollables))?
     }
 }
 
 impl poll::HostPollable for Waits<'_> {
     fn ready(&mut self, pollable: Resource<DynPollable>) -> wasmtime::Result<bool> {
-        bounded(self.clock, async_poll::HostPollable::ready(self.table, pollable))?
+        bounded(&mut self.call, async_poll::HostPollable::ready(self.table, pollable))?
     }
 
     fn block(&mut self, pollable: Resource<DynPollable>) -> wasmtime::Result<()> {
-        bounded(self.clock, async_poll::HostPollable::block(self.table, pollable))?
+        bounded(&mut self.call, async_poll::HostPollable::block(self.table, pollable))?
     }
 
     fn drop(&mut self, pollable: Resource<DynPollable>) -> wasmtime::Result<()> {
@@ -100,7 +118,7 @@ impl streams::HostInputStream for Waits<'_> {
     }
 
     fn blocking_read(&mut self, stream: Resource<DynInputStream>, len: u64) -> StreamResult<Vec<u8>> {
-        bounded_stream(self.clock, async_streams::HostInputStream::blocking_read(self.table, stream, len))
+        bounded_stream(&mut self.call, async_streams::HostInputStream::blocking_read(self.table, stream, len))
     }
 
     fn skip(&mut self, stream: Resource<DynInputStream>, len: u64) -> StreamResult<u64> {
@@ -108,7 +126,7 @@ impl streams::HostInputStream for Waits<'_> {
     }
 
     fn blocking_skip(&mut self, stream: Resource<DynInputStream>, len: u64) -> StreamResult<u64> {
-        bounded_stream(self.clock, async_streams::HostInputStream::blocking_skip(self.table, stream, len))
+        bounded_stream(&mut self.call, async_streams::HostInputStream::blocking_skip(self.table, stream, len))
     }
 
     fn subscribe(&mut self, stream: Resource<DynInputStream>) -> wasmtime::Result<Resource<DynPollable>> {
@@ -116,7 +134,7 @@ impl streams::HostInputStream for Waits<'_> {
     }
 
     fn drop(&mut self, stream: Resource<DynInputStream>) -> wasmtime::Result<()> {
-        bounded(self.clock, async_streams::HostInputStream::drop(self.table, stream))?
+        bounded(&mut self.call, async_streams::HostInputStream::drop(self.table, stream))?
     }
 }
 
@@ -135,7 +153,7 @@ impl streams::HostOutputStream for Waits<'_> {
         bytes: Vec<u8>,
     ) -> StreamResult<()> {
         bounded_stream(
-            self.clock,
+            &mut self.call,
             async_streams::HostOutputStream::blocking_write_and_flush(self.table, stream, bytes),
         )
     }
@@ -145,7 +163,7 @@ impl streams::HostOutputStream for Waits<'_> {
     }
 
     fn blocking_flush(&mut self, stream: Resource<DynOutputStream>) -> StreamResult<()> {
-        bounded_stream(self.clock, async_streams::HostOutputStream::blocking_flush(self.table, stream))
+        bounded_stream(&mut self.call, async_streams::HostOutputStream::blocking_flush(self.table, stream))
     }
 
     fn subscribe(&mut self, stream: Resource<DynOutputStream>) -> wasmtime::Result<Resource<DynPollable>> {
@@ -162,7 +180,7 @@ impl streams::HostOutputStream for Waits<'_> {
         len: u64,
     ) -> StreamResult<()> {
         let work = async_streams::HostOutputStream::blocking_write_zeroes_and_flush(self.table, stream, len);
-        bounded_stream(self.clock, work)
+        bounded_stream(&mut self.call, work)
     }
 
     fn splice(
@@ -181,12 +199,12 @@ impl streams::HostOutputStream for Waits<'_> {
         len: u64,
     ) -> StreamResult<u64> {
         bounded_stream(
-            self.clock,
+            &mut self.call,
             async_streams::HostOutputStream::blocking_splice(self.table, to, from, len),
         )
     }
 
     fn drop(&mut self, stream: Resource<DynOutputStream>) -> wasmtime::Result<()> {
-        bounded(self.clock, async_streams::HostOutputStream::drop(self.table, stream))?
+        bounded(&mut self.call, async_streams::HostOutputStream::drop(self.table, stream))?
     }
 }

@@ -27,3 +27,5 @@ mod sinks;
 mod steps;
 #[path = "plugin/throttled.rs"]
 mod throttled;
+#[path = "plugin/uploads.rs"]
+mod uploads;

@@ -7,6 +7,7 @@
 
 mod body;
 mod connect;
+mod exchanges;
 mod names;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,8 @@ use crate::grants::HostGrant;
 use body::Timed;
 use connect::Connector;
 use names::Names;
+
+pub(crate) use exchanges::{Exchanges, OwnWait, add_to_linker};
 
 /// How long a connection that nothing is asked on is kept. Shorter than what most servers and balancers allow.
 const IDLE: Duration = Duration::from_secs(30);

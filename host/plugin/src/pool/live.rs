@@ -95,6 +95,7 @@ impl<A> Live<A> {
         batch: &Batch,
         rows: &[u32],
     ) -> Result<Result<A, CallFault>, Fault> {
+        self.instance.state().called_for(Some((batch, rows)));
         let answer = self.role.call(&mut self.instance, time, batch, rows).await?;
         Ok(answer.map_err(|RowFailure { cause, reason, .. }| CallFault { cause, reason, waited: false }))
     }

@@ -69,8 +69,8 @@ macro_rules! find {
 macro_rules! wait {
     ($instance:ident, $time:expr, |$store:ident| $call:expr) => {{
         let time = $time;
-        let $store = $instance.begin(time);
-        let outcome = within(time.limit, $call).await;
+        let (exchanges, $store) = $instance.begin(time);
+        let outcome = within(time.limit, &exchanges, $call).await;
         $instance.end(time, outcome)
     }};
 }

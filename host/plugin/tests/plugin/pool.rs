@@ -18,7 +18,7 @@ use crate::common::{STEPS, busy, load, node, payloads, quick, spec, texts};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A pool with a bell that can be waited for.
-struct Bench<A = CallAnswer> {
+pub struct Bench<A = CallAnswer> {
     pool: CallPool<A>,
     rung: Arc<(Mutex<bool>, Condvar)>,
     answers: BTreeMap<u64, Result<A, CallFault>>,
@@ -26,12 +26,12 @@ struct Bench<A = CallAnswer> {
 }
 
 impl Bench {
-    fn new(spec: &PluginSpec, calls: usize) -> Bench {
+    pub fn new(spec: &PluginSpec, calls: usize) -> Bench {
         Bench::of(CallPool::step(&load(spec), node(), calls).unwrap_or_else(|error| panic!("{error}")))
     }
 
     /// Asks for one row, and waits for its answer: the payload it leads to.
-    fn ask(&mut self, payload: &str) -> Result<String, CallFault> {
+    pub fn ask(&mut self, payload: &str) -> Result<String, CallFault> {
         let batch = Arc::new(payloads([payload]));
         Ok(match self.answer(&batch, 0)? {
             CallAnswer::Changed(changes) => {
@@ -108,8 +108,9 @@ fn both_forms_answer_row_by_row() {
             let fault = bench.ask(command).unwrap_err();
             assert_eq!((fault.cause, fault.waited), (cause, false), "{name} {command}");
         }
-        let fault = bench.ask("trap").unwrap_err();
+        let fault = bench.ask("trap:no rate").unwrap_err();
         assert_eq!(fault.cause, Cause::Trap, "{}", fault.reason);
+        assert!(fault.reason.ends_with("told to trap: no rate"), "{}", fault.reason);
         assert_eq!(bench.ask("calls").unwrap(), "1", "a fresh instance after a trap");
         assert_eq!(bench.pool.in_flight(), 0);
     }
@@ -270,7 +271,7 @@ fn echo() -> u16 {
     port
 }
 
-fn granted(port: u16) -> PluginSpec {
+pub fn granted(port: u16) -> PluginSpec {
     let grants = Grants { http: vec![HostGrant::new("localhost", port)], ..Grants::default() };
     PluginSpec { grants, ..spec("probe-http", Value::Null) }
 }
