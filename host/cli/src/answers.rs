@@ -3,18 +3,19 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::LazyLock;
 
-use loom_flow::{ClientKind, ComponentFacts, Components, Environment, KafkaKeys, KeyRefusal, Role};
-use loom_kafka::librdkafka;
+use loom_flow::plan::Security;
+use loom_flow::{
+    ClientKind, ClientSettings, ComponentFacts, Components, Environment, KafkaKeys, KeyRefusal, Role,
+};
+use loom_kafka::{ConsumerSettings, CredentialSettings, ProducerSettings, Sensitive, librdkafka};
 use loom_plugin::{Facts, FactsError, read_facts};
 
 use crate::flow_file::{nearest_hint, words};
 
 /// No secret or certificate is larger; it bounds what an endless file can take.
 const MAX_FILE: u64 = 1 << 20;
-
-/// How librdkafka begins what it says of a setting that it does not have.
-const UNKNOWN_SETTING: &str = "No such configuration property";
 
 /// The environment that this process was started in.
 pub struct ProcessEnvironment;
@@ -90,7 +91,7 @@ fn of_component(facts: &Facts) -> ComponentFacts {
     }
 }
 
-/// The settings that librdkafka takes.
+/// The settings that librdkafka has and takes, and those that the host leaves to a flow.
 pub struct ClientKeys;
 
 impl KafkaKeys for ClientKeys {
@@ -99,10 +100,67 @@ impl KafkaKeys for ClientKeys {
             ClientKind::Consumer => librdkafka::ClientKind::Consumer,
             ClientKind::Producer => librdkafka::ClientKind::Producer,
         };
-        librdkafka::check_key(client, key, value).map_err(|why| {
-            // The client tells both apart in its words only.
-            if why.starts_with(UNKNOWN_SETTING) { KeyRefusal::Unknown } else { KeyRefusal::Refused(why) }
+        librdkafka::check_key(client, key, value).map_err(|refusal| match refusal {
+            librdkafka::KeyRefusal::Unknown => KeyRefusal::Unknown,
+            librdkafka::KeyRefusal::Managed(why) => KeyRefusal::Managed(why.to_owned()),
+            librdkafka::KeyRefusal::Forbidden(why) => KeyRefusal::Forbidden(why.to_owned()),
+            librdkafka::KeyRefusal::OutOfBounds(why) => KeyRefusal::OutOfBounds(why),
+            librdkafka::KeyRefusal::ByClient(why) => KeyRefusal::Refused(why),
         })
+    }
+
+    fn check_all(&self, settings: &ClientSettings<'_>) -> Result<(), String> {
+        let extra = settings.extra.iter();
+        let extra = extra.map(|(key, value)| ((*key).to_owned(), Sensitive((*value).to_owned()))).collect();
+        let credentials = credentials(settings.security);
+        match settings.client {
+            ClientKind::Consumer => librdkafka::try_consumer(&ConsumerSettings {
+                // Neither is asked: a client that is tried speaks to nobody.
+                brokers: Vec::new(),
+                group_id: "check".to_owned(),
+                credentials,
+                auto_commit: false,
+                forward_tombstones: false,
+                prefetch: settings.prefetch,
+                poll_backoff: settings.poll_backoff,
+                extra,
+            }),
+            ClientKind::Producer => librdkafka::try_producer(&ProducerSettings {
+                brokers: Vec::new(),
+                credentials,
+                compression: settings.compression.map(str::to_owned),
+                idempotence: settings.idempotence,
+                largest_batch: None,
+                extra,
+            }),
+        }
+    }
+
+    fn known(&self) -> &[&str] {
+        static KEYS: LazyLock<Vec<&str>> = LazyLock::new(librdkafka::settable_keys);
+        &KEYS
+    }
+}
+
+/// The same for those who only look at a flow: no client is tried, since its files need not be on this machine.
+pub struct KeysAlone;
+
+impl KafkaKeys for KeysAlone {
+    fn check(&self, client: ClientKind, key: &str, value: &str) -> Result<(), KeyRefusal> {
+        ClientKeys.check(client, key, value)
+    }
+
+    fn known(&self) -> &[&str] {
+        ClientKeys.known()
+    }
+}
+
+fn credentials(security: &Security) -> CredentialSettings {
+    CredentialSettings {
+        protocol: security.protocol.clone(),
+        sasl_mechanism: security.sasl_mechanism.clone(),
+        sasl_username: security.sasl_username.clone(),
+        sasl_password: security.sasl_password.as_ref().map(|password| Sensitive(password.0.clone())),
     }
 }
 
@@ -113,12 +171,16 @@ mod tests {
     use super::ClientKeys;
 
     #[test]
-    fn a_setting_that_nobody_knows_is_told_from_a_value_that_is_refused() {
+    fn each_refusal_of_a_setting_is_told_from_the_others() {
         let check = |key, value| ClientKeys.check(ClientKind::Producer, key, value);
         assert_eq!(check("linger.ms", "3"), Ok(()));
         assert_eq!(check("linger.mss", "3"), Err(KeyRefusal::Unknown));
         assert!(
             matches!(check("linger.ms", "soon"), Err(KeyRefusal::Refused(why)) if why.contains("linger.ms"))
         );
+        assert!(matches!(check("acks", "1"), Err(KeyRefusal::Managed(_))));
+        assert!(matches!(check("queuing.strategy", "lifo"), Err(KeyRefusal::Forbidden(_))));
+        assert!(matches!(check("queue.buffering.max.kbytes", "1"), Err(KeyRefusal::OutOfBounds(_))));
+        assert!(ClientKeys.known().contains(&"linger.ms") && !ClientKeys.known().contains(&"acks"));
     }
 }

@@ -6,9 +6,9 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use loom_flow::{Code, CompileOptions, Compiled, Issue, Severity, SourceFile, Stretch, compile_with};
+use loom_flow::{Code, CompileOptions, Compiled, Issue, Mode, Severity, SourceFile, Stretch, compile_with};
 
-use crate::answers::{ClientKeys, PluginFiles, ProcessEnvironment};
+use crate::answers::{ClientKeys, KeysAlone, PluginFiles, ProcessEnvironment};
 use crate::args::SettingsArgs;
 
 /// No flow is larger; it bounds what an endless file can take.
@@ -24,6 +24,12 @@ impl Layers {
     /// Compiles them, as this process answers what the compiler asks.
     pub fn compile(&self, options: CompileOptions) -> Compiled {
         compile_with(&self.flow, &self.over, &ProcessEnvironment, &PluginFiles, &ClientKeys, options)
+    }
+
+    /// Compiles them to be looked at: what is not on this machine is no error.
+    pub fn compile_to_show(&self) -> Compiled {
+        let options = CompileOptions { mode: Mode::Check, require_env: false, plugins: false };
+        compile_with(&self.flow, &self.over, &ProcessEnvironment, &PluginFiles, &KeysAlone, options)
     }
 }
 

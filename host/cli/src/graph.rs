@@ -1,6 +1,6 @@
 //! `graph`: where records go in a flow, drawn. Nothing is started, and no plugin is looked into.
 
-use loom_flow::{CompileOptions, GraphFormat, Mode};
+use loom_flow::GraphFormat;
 
 use crate::args::{Drawing, GraphArgs};
 use crate::flow_file;
@@ -18,7 +18,7 @@ pub fn graph(args: &GraphArgs) -> Status {
             return Status::Flow;
         }
     };
-    let compiled = layers.compile(CompileOptions { mode: Mode::Check, require_env: false, plugins: false });
+    let compiled = layers.compile_to_show();
     let format = match args.format {
         Drawing::Text => GraphFormat::Text { unicode: terminal::takes_unicode() },
         Drawing::Mermaid => GraphFormat::Mermaid,

@@ -5,6 +5,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::path::Path;
+use std::time::Duration;
+
+use crate::plan::Security;
 
 /// Variables and files that `${…}` may name.
 pub trait Environment {
@@ -116,24 +119,59 @@ impl ClientKind {
     }
 }
 
-/// Why the Kafka client does not take a key.
+/// Why a flow may not set a key of the Kafka client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyRefusal {
-    /// It knows no such key.
+    /// The client knows no such key.
     Unknown,
-    /// It knows the key and not this value, or not for this client; the client's own words.
+    /// A field of the flow sets it, or the host; the reason.
+    Managed(String),
+    /// It would break a promise of the host, or do nothing; the reason.
+    Forbidden(String),
+    /// The client takes the value, and the host does not; why.
+    OutOfBounds(String),
+    /// The client knows the key and not this value, or not for this client; the client's own words.
     Refused(String),
+}
+
+/// What a client is started with.
+#[derive(Clone, Debug)]
+pub struct ClientSettings<'a> {
+    /// Which client.
+    pub client: ClientKind,
+    /// How it proves itself.
+    pub security: &'a Security,
+    /// A producer's.
+    pub compression: Option<&'a str>,
+    /// A producer's.
+    pub idempotence: bool,
+    /// What consumers of the process may read ahead, in bytes.
+    pub prefetch: u64,
+    /// A consumer's.
+    pub poll_backoff: Duration,
+    /// Keys and values of `extra`.
+    pub extra: Vec<(&'a str, &'a str)>,
 }
 
 /// Knows the Kafka client's settings.
 pub trait KafkaKeys {
-    /// Whether the client would take the key with this value.
+    /// Whether a flow may set the key to this value.
     ///
     /// # Errors
-    /// Why it would not.
+    /// Why it may not.
     fn check(&self, client: ClientKind, key: &str, value: &str) -> Result<(), KeyRefusal>;
 
-    /// The keys that the client knows, to suggest the nearest; may be empty.
+    /// Whether the client would start with all of its settings; it must not speak to anybody for that. Asked where each
+    /// key alone was fine.
+    ///
+    /// # Errors
+    /// Why it would not, in the client's own words, which name keys in backquotes.
+    fn check_all(&self, settings: &ClientSettings<'_>) -> Result<(), String> {
+        let _ = settings;
+        Ok(())
+    }
+
+    /// The keys that a flow may set, to suggest the nearest; may be empty.
     fn known(&self) -> &[&str] {
         &[]
     }

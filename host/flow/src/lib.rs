@@ -32,7 +32,9 @@ mod text;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-pub use ask::{ClientKind, ComponentFacts, Components, Environment, KafkaKeys, KeyRefusal, Role};
+pub use ask::{
+    ClientKind, ClientSettings, ComponentFacts, Components, Environment, KafkaKeys, KeyRefusal, Role,
+};
 pub use entry::{Entry, Raised};
 pub use graph::GraphFormat;
 pub use issue::{Code, Domain, Issue, Severity, Stretch};

@@ -224,41 +224,6 @@ fn a_dead_letter_output_is_resolved_as_every_output_is_and_is_another_one() {
 }
 
 #[test]
-fn managed_settings_are_refused_in_extra_by_name() {
-    for key in [
-        "group.id",
-        "security.protocol",
-        "bootstrap.servers",
-        "metadata.broker.list",
-        "enable.auto.commit",
-        "auto.commit.enable",
-        "auto.commit.interval.ms",
-        "auto.offset.reset",
-        "enable.partition.eof",
-        "sasl.password",
-        "enable.idempotence",
-        "message.timeout.ms",
-        "delivery.timeout.ms",
-        "acks",
-        "request.required.acks",
-        "partitioner",
-        "compression.codec",
-        "transactional.id",
-        "group.instance.id",
-    ] {
-        let text =
-            around("[ drain ]").replace("topics: [in]", &format!("topics: [in], extra: {{ {key}: x }}"));
-        let compiled = check(&text);
-        assert_eq!((compiled.errors(), compiled.issues[0].code), (1, Code::KafkaConfigInvalid), "{key}");
-        assert!(compiled.issues[0].message.contains(&format!("`{key}` is managed")), "{compiled:?}");
-    }
-    let text = around("[ drain ]").replace("topics: [in]", "topics: [in], extra: { fetch.min.byte: 1 }");
-    let compiled = check(&text);
-    assert_eq!(compiled.issues[0].code, Code::KafkaConfigInvalid);
-    assert_eq!(compiled.issues[0].hint.as_deref(), Some("did you mean `fetch.min.bytes`?"));
-}
-
-#[test]
 fn a_topic_on_the_default_producer_is_for_one_output_only() {
     let outputs = around_with(
         "[ { broadcast: [ [ { into_topic: a } ], [ { into_topic: b } ] ] } ]",

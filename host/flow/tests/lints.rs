@@ -124,6 +124,23 @@ fn an_output_into_a_topic_that_is_read_is_a_loop_only_on_the_same_brokers() {
     );
     assert!(loops("[ { into_topic: in } ]", renamed, ROUTED).is_empty());
     assert_eq!(loops("[ { into_topic: back } ]", renamed, ROUTED), ["process[0].into_topic"]);
+    // Each side may name some brokers of a cluster, in its own spelling.
+    for (reads, writes, is_loop) in [
+        ("a:1, b:1", "b:1, c:1", true),
+        ("a:1", "a:1, b:1, c:1", true),
+        ("a:1, b:1, c:1", "c:1", true),
+        ("\"a:1,b:1\"", "\"c:1,b:1\"", true),
+        ("Kafka", "kafka:9092", true),
+        ("a:1, b:1", "c:1, d:1", false),
+        ("a:1", "a:2", false),
+    ] {
+        let text = around_with("[ { into_topic: in } ]", ROUTED);
+        let text = text
+            .replace("consumer: { brokers: [localhost:9092]", &format!("consumer: {{ brokers: [{reads}]"));
+        let text = text
+            .replace("producer: { brokers: [localhost:9092]", &format!("producer: {{ brokers: [{writes}]"));
+        assert_eq!(!of(&check(&text), Code::TopicLoop).is_empty(), is_loop, "{reads} and {writes}");
+    }
     let unread = ("topics: [in]", "topics: [in2]");
     assert!(loops("[ { into_topic: in } ]", unread, ROUTED).is_empty());
     // A topic that is not known yet may be any.

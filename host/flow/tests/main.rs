@@ -12,5 +12,6 @@ mod overlays;
 mod plans;
 mod schema;
 mod secrets;
+mod settings;
 mod shapes;
 mod support;

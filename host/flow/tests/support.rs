@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use loom_flow::{
-    ClientKind, Code, CompileOptions, Compiled, ComponentFacts, Components, Environment, KafkaKeys,
-    KeyRefusal, Mode, Plan, Role, Severity, SourceFile, compile_with,
+    ClientKind, ClientSettings, Code, CompileOptions, Compiled, ComponentFacts, Components, Environment,
+    KafkaKeys, KeyRefusal, Mode, Plan, Role, Severity, SourceFile, compile_with,
 };
 
 /// A stopwatch that stands still while the machine does something else: the thread's time on a processor, where that can
@@ -185,22 +185,49 @@ impl Components for ExamplePlugins {
     }
 }
 
-/// A client that knows four settings; the numeric ones refuse other values, and repeat them.
+/// A client that knows a few settings; the numeric ones refuse other values, and repeat them. A group is managed, LIFO
+/// forbidden, nothing may be empty. It does not start where the least of a fetch is its most, or
+/// where a key's file is not there.
 pub struct Client;
 
 impl KafkaKeys for Client {
     fn check(&self, _client: ClientKind, key: &str, value: &str) -> Result<(), KeyRefusal> {
         match key {
+            "group.id" => Err(KeyRefusal::Managed(
+                "the field `group_id` sets the group, and the host is no member of it".to_owned(),
+            )),
+            "queuing.strategy" => {
+                Err(KeyRefusal::Forbidden("records would be written out of their order".to_owned()))
+            }
+            key if !self.known().contains(&key) => Err(KeyRefusal::Unknown),
+            _ if value.is_empty() => Err(KeyRefusal::OutOfBounds("it is empty".to_owned())),
             "fetch.min.bytes" | "linger.ms" if value.parse::<u32>().is_err() => Err(KeyRefusal::Refused(
                 format!("Invalid value \"{value}\" for configuration property \"{key}\""),
             )),
-            key if self.known().contains(&key) => Ok(()),
-            _ => Err(KeyRefusal::Unknown),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_all(&self, settings: &ClientSettings<'_>) -> Result<(), String> {
+        let of = |key: &str| settings.extra.iter().find(|(set, _)| *set == key).map(|(_, value)| *value);
+        if of("fetch.min.bytes").is_some() && of("fetch.min.bytes") == of("fetch.max.bytes") {
+            return Err("`fetch.max.bytes` must be > `fetch.min.bytes`".to_owned());
+        }
+        match of("ssl.key.location") {
+            Some(file) if file.ends_with("no-such.pem") => Err(format!("ssl.key.location failed: {file}")),
+            _ => Ok(()),
         }
     }
 
     fn known(&self) -> &[&str] {
-        &["fetch.min.bytes", "linger.ms", "ssl.ca.location", "ssl.key.location", "ssl.key.password"]
+        &[
+            "fetch.max.bytes",
+            "fetch.min.bytes",
+            "linger.ms",
+            "ssl.ca.location",
+            "ssl.key.location",
+            "ssl.key.password",
+        ]
     }
 }
 

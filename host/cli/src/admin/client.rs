@@ -16,7 +16,7 @@ use loom_runtime::status::VERSION;
 use tokio::net::TcpStream;
 
 use super::files::{self, Running};
-use crate::answers::{ClientKeys, PluginFiles, ProcessEnvironment};
+use crate::answers::{KeysAlone, PluginFiles, ProcessEnvironment};
 use crate::flow_file;
 use crate::status::Status;
 
@@ -108,7 +108,7 @@ fn flow_name(given: &str) -> Result<String, Unanswered> {
     let source = flow_file::read(path)
         .map_err(|issue| Unanswered { status: Status::Flow, message: issue.message.clone() })?;
     let options = CompileOptions { mode: Mode::Check, require_env: false, plugins: false };
-    let compiled = compile(&source, &ProcessEnvironment, &PluginFiles, &ClientKeys, options);
+    let compiled = compile(&source, &ProcessEnvironment, &PluginFiles, &KeysAlone, options);
     let name = compiled.plan.as_ref().map(|plan| plan.name.to_string());
     name.ok_or_else(|| Unanswered {
         status: Status::Flow,

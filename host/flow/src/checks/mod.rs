@@ -109,7 +109,7 @@ pub(crate) fn check(
     let facts = if options.plugins { ask(&plugins, &processes, components) } else { BTreeMap::new() };
     let delivery = flow.consumer().map(|consumer| consumer.delivery());
     let mut checks = Checks { flow, processes, plugins, producers, report, outside, delivery, facts };
-    kafka_config_invalid::check(&mut checks, keys);
+    kafka_config_invalid::check(&mut checks, keys, options.mode);
     delivery_conflict::check(&mut checks);
     delivery_unset::check(&mut checks);
     group_id_unstable::check(&mut checks);

@@ -1,6 +1,7 @@
 //! `TOPIC_LOOP`: what is written to a topic that the flow reads comes back to it.
 //!
-//! A topic of that name on other brokers is another topic, as a flow that copies between clusters has it.
+//! A topic of that name on other brokers is another topic, as a flow that copies between clusters has it. One address in
+//! common makes them the same cluster: each side may name some of its brokers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +9,7 @@ use super::Checks;
 use crate::entry::{Entry, Raised, flow};
 use crate::issue::{Code, Severity};
 use crate::report::Problem;
-use crate::spec::{IntoTopic, Kind, Text, nodes};
+use crate::spec::{IntoTopic, Kind, Text, canonical, nodes};
 
 pub(crate) const ENTRY: Entry = Entry {
     title: "An output writes to a topic that the flow reads",
@@ -43,14 +44,14 @@ pub(super) fn check(checks: &mut Checks<'_>) {
     let Some(topics) = &consumer.topics else { return };
     let read: BTreeMap<&str, &Text> =
         topics.value.iter().filter(|read| !read.open).map(|read| (read.value.as_str(), read)).collect();
-    let brokers: BTreeSet<&String> = consumer.brokers.iter().collect();
+    let brokers: BTreeSet<String> = consumer.brokers.iter().map(|broker| canonical(broker)).collect();
     for (node, _) in nodes(&checks.processes) {
         let Kind::IntoTopic(IntoTopic { output, dlq, .. }) = &node.kind else { continue };
         for output in output.iter().chain(dlq).filter(|output| !output.open) {
             let Some(producer) = checks.producer(&output.value) else { continue };
             let topic = producer.topic.as_ref().unwrap_or(output);
             let Some(read) = read.get(topic.value.as_str()).filter(|_| !topic.open) else { continue };
-            if !producer.brokers.iter().any(|broker| brokers.contains(broker)) {
+            if !producer.brokers.iter().any(|broker| brokers.contains(&canonical(broker))) {
                 continue;
             }
             let message =

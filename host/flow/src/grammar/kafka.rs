@@ -161,8 +161,8 @@ static SECURITY_KEYS: Mapping = Mapping {
             "How to log in.",
         )
         .example("SCRAM-SHA-512"),
-        Key::new("sasl_username", Value::Text, "The user.").example("\"${KAFKA_USER}\""),
-        Key::new("sasl_password", Value::Text, "The password. Never printed.")
+        Key::new("sasl_username", Value::Name, "The user.").example("\"${KAFKA_USER}\""),
+        Key::new("sasl_password", Value::Name, "The password. Never printed.")
             .example("\"${file:/run/secrets/kafka}\""),
     ],
     forms: &[],

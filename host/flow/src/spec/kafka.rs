@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::address::address_fault;
 use super::cx::Cx;
 use super::fields::{Field, Fields, example, items, named};
 use super::values::{At, Text, Zero, boolean, count, millis, name, secret, text, word};
@@ -46,6 +47,8 @@ pub(crate) struct ConsumerSpec {
     pub(crate) poll_backoff: Duration,
     pub(crate) commit_keepalive: Duration,
     pub(crate) security: Security,
+    /// Whether a part of it is not known.
+    pub(crate) security_open: bool,
     pub(crate) extra: Vec<ExtraSpec>,
 }
 
@@ -73,6 +76,8 @@ pub(crate) struct ProducerSpec {
     pub(crate) brokers: Vec<String>,
     pub(crate) topic: Option<Text>,
     pub(crate) security: Security,
+    /// Whether a part of it is not known.
+    pub(crate) security_open: bool,
     pub(crate) compression: Option<String>,
     pub(crate) idempotence: bool,
     pub(crate) extra: Vec<ExtraSpec>,
@@ -128,6 +133,7 @@ fn consumer(cx: &mut Cx<'_>, field: &Field<'_>, is_named: bool) -> Option<Consum
     let commit_keepalive = millis_of("commit_keepalive_ms", Zero::Refused, 1_800_000);
     let says_delivery = fields.has("delivery");
     let delivery = fields.take("delivery").and_then(|field| word(cx, &field, &modes));
+    let (security, security_open) = security(cx, &mut fields);
     let spec = ConsumerSpec {
         name: field.key.to_owned(),
         named: is_named,
@@ -153,7 +159,8 @@ fn consumer(cx: &mut Cx<'_>, field: &Field<'_>, is_named: bool) -> Option<Consum
         batch_size: fields.take("batch_size").and_then(|field| count(cx, &field)).unwrap_or(500),
         poll_backoff,
         commit_keepalive,
-        security: security(cx, &mut fields),
+        security,
+        security_open,
         extra: extra(cx, &mut fields),
     };
     deprecated_poll_timeout(cx, &mut fields);
@@ -193,12 +200,16 @@ fn producer(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<ProducerSpec> {
     const COMPRESSIONS: [(&str, &str); 5] =
         [("none", "none"), ("gzip", "gzip"), ("snappy", "snappy"), ("lz4", "lz4"), ("zstd", "zstd")];
     let mut fields = Fields::of(cx, field)?;
+    let brokers = brokers(cx, &mut fields);
+    let topic = fields.take("topic").and_then(|field| name(cx, &field));
+    let (security, security_open) = security(cx, &mut fields);
     let spec = ProducerSpec {
         name: field.key.to_owned(),
         place: fields.place.clone(),
-        brokers: brokers(cx, &mut fields),
-        topic: fields.take("topic").and_then(|field| name(cx, &field)),
-        security: security(cx, &mut fields),
+        brokers,
+        topic,
+        security,
+        security_open,
         compression: fields
             .take("compression")
             .and_then(|field| word(cx, &field, &COMPRESSIONS))
@@ -237,54 +248,20 @@ fn brokers(cx: &mut Cx<'_>, fields: &mut Fields<'_>) -> Vec<String> {
     let mut brokers = Vec::new();
     for item in list {
         let Some(text) = text(cx, &item) else { continue };
-        let mut addresses =
-            text.value.split(',').map(str::trim).filter(|address| !address.is_empty()).peekable();
-        if addresses.peek().is_none() {
-            cx.error(&text.place, Code::KafkaConfigInvalid, format!("`{}` is no address", text.shown));
+        let addresses: Vec<&str> =
+            text.value.split(',').map(str::trim).filter(|address| !address.is_empty()).collect();
+        let wrong = addresses.iter().find_map(|address| address_fault(address, text.open));
+        if addresses.is_empty() || wrong.is_some() {
+            let problem = Problem::error(Code::KafkaConfigInvalid, format!("`{}` is no address", text.shown));
+            cx.push(&text.place, problem.maybe_hint(wrong.map(str::to_owned)));
         }
-        if addresses.clone().any(|address| !is_address(address)) {
-            let problem = Problem::error(Code::KafkaConfigInvalid, format!("`{}` is no address", text.shown))
-                .hint("an address is `host:port`, with a port from 1 to 65535; without one it is 9092");
-            cx.report.push(&text.place, problem);
-        }
-        brokers.extend(addresses.map(str::to_owned));
+        brokers.extend(addresses.into_iter().map(str::to_owned));
     }
     brokers
 }
 
-/// Whether the client would take it for `[PROTOCOL://]host[:port]` and mean what was written: it reads a port that is too
-/// large modulo 65536. A reference that was not resolved may be anything.
-fn is_address(text: &str) -> bool {
-    if text.contains("${") {
-        return true;
-    }
-    let rest = match text.split_once("://") {
-        Some((scheme, rest)) => match scheme.to_ascii_uppercase().as_str() {
-            "PLAINTEXT" | "SSL" | "SASL_PLAINTEXT" | "SASL_SSL" => rest,
-            _ => return false,
-        },
-        None => text,
-    };
-    let (host, port) = match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((host, "")) => (host, None),
-        Some((host, rest)) => match rest.strip_prefix(':') {
-            Some(port) => (host, Some(port)),
-            None => return false,
-        },
-        None => match rest.split_once(':') {
-            Some((host, port)) => (host, Some(port)),
-            None => (rest, None),
-        },
-    };
-    let plain = |c: char| !c.is_whitespace() && !matches!(c, '/' | '[' | ']' | '@');
-    !host.is_empty()
-        && host.chars().all(plain)
-        && port.is_none_or(|port| {
-            port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse().is_ok_and(|port: u16| port > 0)
-        })
-}
-
-fn security(cx: &mut Cx<'_>, fields: &mut Fields<'_>) -> Security {
+/// How a client proves itself, and whether a part of that is not known.
+fn security(cx: &mut Cx<'_>, fields: &mut Fields<'_>) -> (Security, bool) {
     const PROTOCOLS: [(&str, &str); 4] = [
         ("PLAINTEXT", "PLAINTEXT"),
         ("SSL", "SSL"),
@@ -294,9 +271,10 @@ fn security(cx: &mut Cx<'_>, fields: &mut Fields<'_>) -> Security {
     // Those that a name and a password are enough for.
     const MECHANISMS: [(&str, &str); 3] =
         [("PLAIN", "PLAIN"), ("SCRAM-SHA-256", "SCRAM-SHA-256"), ("SCRAM-SHA-512", "SCRAM-SHA-512")];
-    let Some(field) = fields.take("security") else { return Security::default() };
+    let nothing = (Security::default(), false);
+    let Some(field) = fields.take("security") else { return nothing };
     let place = field.key_place();
-    let Some(mut fields) = Fields::of(cx, &field) else { return Security::default() };
+    let Some(mut fields) = Fields::of(cx, &field) else { return nothing };
     let protocol = fields.take("protocol");
     let mechanism = fields.take("sasl_mechanism");
     let username = fields.take("sasl_username");
@@ -308,24 +286,44 @@ fn security(cx: &mut Cx<'_>, fields: &mut Fields<'_>) -> Security {
     fields.finish(cx, &what);
     if cx.options.mode == Mode::Dev {
         // No client will connect; a secret that is not asked for cannot be missing, nor leak.
-        return Security::default();
+        return nothing;
     }
     let sasl = [("sasl_mechanism", &mechanism), ("sasl_username", &username), ("sasl_password", &password)];
     login(cx, &place, protocol.as_ref(), &sasl);
+    let written = [&protocol, &mechanism, &username, &password].map(Option::is_some);
     // A name is no secret unless it comes from a file: errors of brokers are to say who was refused.
-    let sasl_username = username.and_then(|field| text(cx, &field)).map(|name| name.value);
-    let sasl_password = password.and_then(|field| secret(cx, &field)).map(|password| {
+    let username = username.and_then(|field| part_of_login(cx, &field, text));
+    let password = password.and_then(|field| part_of_login(cx, &field, secret));
+    if let Some(password) = &password {
         cx.keep_secret(&password.value);
-        Secret(password.value)
-    });
-    Security {
-        protocol: protocol.and_then(|field| word(cx, &field, &PROTOCOLS)).map(|at| at.value.to_owned()),
-        sasl_mechanism: mechanism
-            .and_then(|field| word(cx, &field, &MECHANISMS))
-            .map(|at| at.value.to_owned()),
-        sasl_username,
-        sasl_password,
     }
+    let protocol = protocol.and_then(|field| word(cx, &field, &PROTOCOLS)).map(|at| at.value.to_owned());
+    let mechanism = mechanism.and_then(|field| word(cx, &field, &MECHANISMS)).map(|at| at.value.to_owned());
+    let known = |text: &Option<Text>| text.as_ref().is_some_and(|text| !text.open);
+    let open = written != [protocol.is_some(), mechanism.is_some(), known(&username), known(&password)];
+    let security = Security {
+        protocol,
+        sasl_mechanism: mechanism,
+        sasl_username: username.map(|name| name.value),
+        sasl_password: password.map(|password| Secret(password.value)),
+    };
+    (security, open)
+}
+
+/// A user or a password: the client takes an empty one for none, and a broker tells nobody why it refuses it.
+fn part_of_login(
+    cx: &mut Cx<'_>,
+    field: &Field<'_>,
+    read: fn(&mut Cx<'_>, &Field<'_>) -> Option<Text>,
+) -> Option<Text> {
+    let text = read(cx, field)?;
+    if text.value.trim().is_empty() {
+        let problem = Problem::error(Code::ValueInvalid, format!("`{}` must not be empty", field.key));
+        let hint = text.sealed.then(|| format!("`{}` gives nothing, or nothing but blanks", text.shown));
+        cx.push(&text.place, problem.maybe_hint(hint));
+        return None;
+    }
+    Some(text)
 }
 
 /// Whether a client's setting is a path, which lies beside the flow as all paths in it. `probe` has the client search.
@@ -383,42 +381,4 @@ fn extra(cx: &mut Cx<'_>, fields: &mut Fields<'_>) -> Vec<ExtraSpec> {
 /// Whether a client setting holds a secret, by its name.
 fn is_secret(key: &str) -> bool {
     ["password", "secret", "pem", "token", "sasl."].iter().any(|part| key.contains(part))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_address;
-
-    #[test]
-    fn an_address_is_a_host_and_a_port_that_exists() {
-        for good in [
-            "h",
-            "h:9092",
-            "10.0.0.1:1",
-            "[::1]:9092",
-            "[::1]",
-            "ssl://h:65535",
-            "${B}",
-            "${B}:9092",
-            "a.b-c_d",
-        ] {
-            assert!(is_address(good), "{good}");
-        }
-        for bad in [
-            "h:0",
-            "h:65536",
-            "h:99999",
-            "h:-1",
-            "h:+1",
-            "h:",
-            ":9092",
-            "h:9092:1",
-            "http://x:9092",
-            "a b:1",
-            "::1:9092",
-            "[::1]9092",
-        ] {
-            assert!(!is_address(bad), "{bad}");
-        }
-    }
 }

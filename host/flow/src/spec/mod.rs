@@ -3,6 +3,7 @@
 //! Nothing here compares one part of the flow with another; that is what `checks` does, over the values of this
 //! module.
 
+mod address;
 mod cx;
 mod errors;
 mod exprs;
@@ -17,6 +18,7 @@ mod switch;
 pub(crate) mod values;
 mod walk;
 
+pub(crate) use address::canonical;
 pub(crate) use cx::Cx;
 pub(crate) use errors::ErrorsSpec;
 pub(crate) use exprs::{Choice, ExprSpec};

@@ -1,7 +1,7 @@
 //! Settings as librdkafka's keys.
 //!
-//! Keys that carry a guarantee are ours (the flow language refuses them in `extra`); prefetch, linger and batch keys are
-//! defaults, and `extra`, applied last, may set them.
+//! Keys that carry a guarantee are ours (`keys` has them all, and the flow language refuses them in `extra`); prefetch,
+//! linger and batch keys are defaults, and `extra`, applied last, may set them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,80 +19,6 @@ pub enum ClientKind {
     /// A producer.
     Producer,
 }
-
-/// Whether librdkafka knows a key and accepts the value; the error is its own sentence.
-pub fn check_key(client: ClientKind, key: &str, value: &str) -> Result<(), String> {
-    let other = match client {
-        ClientKind::Consumer => PRODUCER_KEYS,
-        ClientKind::Producer => CONSUMER_KEYS,
-    };
-    if other.contains(&key) {
-        let (this, that) = match client {
-            ClientKind::Consumer => ("consumer", "producer"),
-            ClientKind::Producer => ("producer", "consumer"),
-        };
-        return Err(format!("`{key}` is a setting of a {that}; a {this} ignores it"));
-    }
-    Conf::new().set(key, value)
-}
-
-/// Keys that librdkafka takes from anyone, and that a consumer ignores.
-const PRODUCER_KEYS: &[&str] = &[
-    "acks",
-    "batch.num.messages",
-    "batch.size",
-    "compression.codec",
-    "compression.level",
-    "compression.type",
-    "delivery.report.only.error",
-    "delivery.timeout.ms",
-    "enable.gapless.guarantee",
-    "enable.idempotence",
-    "linger.ms",
-    "message.send.max.retries",
-    "message.timeout.ms",
-    "partitioner",
-    "queue.buffering.backpressure.threshold",
-    "queue.buffering.max.kbytes",
-    "queue.buffering.max.messages",
-    "queue.buffering.max.ms",
-    "queuing.strategy",
-    "request.required.acks",
-    "request.timeout.ms",
-    "retries",
-    "sticky.partitioning.linger.ms",
-    "transaction.timeout.ms",
-    "transactional.id",
-];
-
-/// Keys that librdkafka takes from anyone, and that a producer ignores.
-const CONSUMER_KEYS: &[&str] = &[
-    "auto.commit.interval.ms",
-    "auto.offset.reset",
-    "check.crcs",
-    "enable.auto.commit",
-    "enable.auto.offset.store",
-    "enable.partition.eof",
-    "fetch.error.backoff.ms",
-    "fetch.max.bytes",
-    "fetch.message.max.bytes",
-    "fetch.min.bytes",
-    "fetch.queue.backoff.ms",
-    "fetch.wait.max.ms",
-    "group.id",
-    "group.instance.id",
-    "group.protocol",
-    "group.remote.assignor",
-    "heartbeat.interval.ms",
-    "isolation.level",
-    "max.partition.fetch.bytes",
-    "max.poll.interval.ms",
-    "offset.store.method",
-    "partition.assignment.strategy",
-    "queued.max.messages.kbytes",
-    "queued.min.messages",
-    "session.timeout.ms",
-];
 
 /// A consumer's keys. `sharing`: partitions of the process that share the prefetch.
 pub(super) fn consumer(settings: &ConsumerSettings, sharing: usize) -> Result<Conf, KafkaError> {
@@ -253,7 +179,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::time::Duration;
 
-    use super::{ClientKind, Keys, Prefetch, check_key, consumer, producer};
+    use super::{Keys, Prefetch, consumer, producer};
     use crate::librdkafka::raw::{Client, Role};
     use crate::settings::{ConsumerSettings, CredentialSettings, ProducerSettings, Sensitive};
 
@@ -384,21 +310,5 @@ mod tests {
         let Err(error) = consumer(&settings, 1) else { panic!("it was accepted") };
         assert!(!error.message.contains("hunter2"), "{error}");
         assert!(error.message.contains("no.such.password"), "{error}");
-    }
-
-    #[test]
-    fn check_names_unknown_keys_wrong_values_and_the_wrong_side() {
-        assert_eq!(check_key(ClientKind::Consumer, "fetch.min.bytes", "1"), Ok(()));
-        assert_eq!(check_key(ClientKind::Producer, "socket.timeout.ms", "1000"), Ok(()));
-        assert!(
-            check_key(ClientKind::Consumer, "fetch.min.byte", "1").unwrap_err().contains("fetch.min.byte")
-        );
-        assert!(
-            check_key(ClientKind::Consumer, "fetch.min.bytes", "many")
-                .unwrap_err()
-                .contains("fetch.min.bytes")
-        );
-        assert!(check_key(ClientKind::Producer, "fetch.min.bytes", "1").unwrap_err().contains("consumer"));
-        assert!(check_key(ClientKind::Consumer, "linger.ms", "1").unwrap_err().contains("producer"));
     }
 }

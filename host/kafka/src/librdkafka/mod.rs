@@ -4,7 +4,8 @@
 //! worker has a consumer client of its own with one queue a partition, and a producer client for each distinct
 //! producer's settings. One more client, without partitions, answers what is asked outside of workers.
 //!
-//! All calls into C are in `raw`; what codes mean is decided in `classify`; which keys are set, in `config`.
+//! All calls into C are in `raw`; what codes mean is decided in `classify`; which keys are set, in `config`; which a flow
+//! may set, in `keys`.
 
 mod ahead;
 mod asked;
@@ -15,10 +16,12 @@ mod events;
 mod files;
 mod groups;
 mod hints;
+mod keys;
 mod limits;
 mod log;
 mod raw;
 mod reader;
+mod trial;
 mod writer;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,10 +33,12 @@ use self::ahead::Ahead;
 use self::asked::Asked;
 use self::classify::configuration;
 use self::commits::Commits;
-pub use self::config::{ClientKind, check_key};
+pub use self::config::ClientKind;
 use self::groups::Groups;
+pub use self::keys::{KeyRefusal, check_key, settable_keys};
 use self::raw::{Client, Name, Queue, Role};
 use self::reader::Source;
+pub use self::trial::{try_consumer, try_producer};
 use self::writer::Writer;
 use crate::contract::{Broker, Reader, TopicSink, Waker};
 use crate::error::KafkaError;

@@ -84,8 +84,7 @@ impl Conf {
         }
     }
 
-    /// A key's value.
-    #[cfg(test)]
+    /// A key's value, as librdkafka has read it.
     pub fn get(&self, key: &str) -> Option<String> {
         let name = CString::new(key).ok()?;
         let (mut value, mut size) = ([0 as c_char; TEXT], TEXT);

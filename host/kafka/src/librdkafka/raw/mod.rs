@@ -20,6 +20,8 @@ mod code;
 mod event;
 mod facts;
 mod list;
+#[cfg(test)]
+pub(super) mod listing;
 mod message;
 mod produce;
 mod queue;
