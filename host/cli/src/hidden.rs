@@ -16,5 +16,5 @@ pub fn remember(flow: Compiled) {
 /// The text without the flows' secrets.
 pub fn redact(text: &str) -> Cow<'_, str> {
     let flows = FLOWS.read().unwrap_or_else(PoisonError::into_inner);
-    flows.iter().fold(Cow::Borrowed(text), |text, flow| Cow::Owned(flow.redact(&text)))
+    if flows.is_empty() { Cow::Borrowed(text) } else { Cow::Owned(Compiled::redact_all(&flows, text)) }
 }

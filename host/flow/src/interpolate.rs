@@ -1,12 +1,16 @@
 //! `${NAME}`, `${NAME:-default}` and `${file:PATH}` inside the text of a leaf; `$${` is a literal `${`.
 //!
-//! Substitution happens after parsing and in one leaf at a time, so a value can never change the structure. Every
-//! value that comes in is told to the caller, who remembers it: messages that pass through foreign hands (a component
-//! reader's, the Kafka client's) are cleared of it.
+//! Substitution happens after parsing and in one leaf at a time, so a value can never change the structure. A reference
+//! ends at the brace that closes it: a default may hold references and braces in pairs, and where its end cannot be
+//! told that is said. Every value that comes in is told to the caller, who remembers it: messages that pass through
+//! foreign hands (a component reader's, the Kafka client's) are cleared of it.
 
 use std::path::Path;
 
 use crate::ask::Environment;
+
+/// How deep references may stand in defaults of one another.
+const MAX_DEPTH: usize = 8;
 
 /// The outcome for one leaf.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -19,8 +23,10 @@ pub(crate) struct Interpolated {
     pub(crate) outside: Vec<Outside>,
     /// References to what is not set or cannot be read: the reference, and why.
     pub(crate) unset: Vec<(String, String)>,
-    /// What is not a reference at all: the text, and what is wrong with it.
+    /// What is not a reference at all: the text without its default, and what is wrong with it.
     pub(crate) malformed: Vec<(String, &'static str)>,
+    /// The reference, without its default, behind which a brace stands that closes nothing.
+    pub(crate) stray: Option<String>,
 }
 
 /// A value that came from outside.
@@ -29,6 +35,8 @@ pub(crate) struct Outside {
     pub(crate) value: String,
     /// Files hold secrets; variables hold all kinds of things.
     pub(crate) from_file: bool,
+    /// The reference, without its default.
+    pub(crate) written: String,
 }
 
 /// Whether a text would be changed by interpolation.
@@ -38,48 +46,17 @@ pub(crate) fn has_reference(text: &str) -> bool {
 
 /// Resolves the references of one text.
 pub(crate) fn interpolate(text: &str, dir: &Path, env: &dyn Environment) -> Interpolated {
-    let mut out = Interpolated::default();
-    let mut rest = text;
-    while let Some(at) = rest.find("${") {
-        if rest[..at].ends_with('$') {
-            out.value.push_str(&rest[..at - 1]);
-            out.value.push_str("${");
-            rest = &rest[at + 2..];
-            continue;
-        }
-        out.value.push_str(&rest[..at]);
-        let Some(end) = rest[at..].find('}') else {
-            out.malformed.push((rest[at..].to_owned(), "it has no closing `}`"));
-            out.value.push_str(&rest[at..]);
-            return out;
-        };
-        let written = &rest[at..=at + end];
-        rest = &rest[at + end + 1..];
-        out.sealed = true;
-        match resolve(&written[2..written.len() - 1], dir, env) {
-            Ok(Found::Outside(outside)) => {
-                out.value.push_str(&outside.value);
-                out.outside.push(outside);
-            }
-            Ok(Found::Default(value)) => out.value.push_str(value),
-            Err(Refusal::Malformed(why)) => {
-                out.malformed.push((written.to_owned(), why));
-                out.value.push_str(written);
-            }
-            Err(Refusal::Unset(why)) => {
-                out.unset.push((written.to_owned(), why));
-                out.value.push_str(written);
-            }
-        }
-    }
-    out.value.push_str(rest);
-    out
+    let mut resolver = Resolver { dir, env, idle: false, out: Interpolated::default() };
+    let value = resolver.text(text, 0);
+    Interpolated { value, ..resolver.out }
 }
 
-enum Found<'t> {
-    Outside(Outside),
-    /// It stands in the file, so it is no secret.
-    Default(&'t str),
+struct Resolver<'r> {
+    dir: &'r Path,
+    env: &'r dyn Environment,
+    /// The text is a default that is not used: only its form is looked at.
+    idle: bool,
+    out: Interpolated,
 }
 
 enum Refusal {
@@ -87,39 +64,180 @@ enum Refusal {
     Unset(String),
 }
 
-fn resolve<'t>(inner: &'t str, dir: &Path, env: &dyn Environment) -> Result<Found<'t>, Refusal> {
-    if let Some(path) = inner.strip_prefix("file:") {
-        return file(path, dir, env).map(|value| Found::Outside(Outside { value, from_file: true }));
+impl Resolver<'_> {
+    fn text(&mut self, text: &str, depth: usize) -> String {
+        let mut value = String::new();
+        let mut rest = text;
+        let mut braces = Braces { open: 0, last: None };
+        while let Some(at) = rest.find("${") {
+            let (before, found) = rest.split_at(at);
+            if let Some(before) = before.strip_suffix('$') {
+                braces.pass(before, &mut self.out);
+                braces.open += 1;
+                value.push_str(before);
+                value.push_str("${");
+                rest = &found[2..];
+                continue;
+            }
+            braces.pass(before, &mut self.out);
+            value.push_str(before);
+            let Some(end) = closing(found) else {
+                self.out
+                    .malformed
+                    .push((brief(found), "it has no closing `}`; braces in a default come in pairs"));
+                value.push_str(found);
+                return value;
+            };
+            let (written, behind) = found.split_at(end + 1);
+            rest = behind;
+            self.out.sealed = true;
+            match self.reference(&written[2..end], written, depth) {
+                Ok(found) => value.push_str(&found),
+                Err(Refusal::Malformed(why)) => {
+                    self.out.malformed.push((brief(written), why));
+                    value.push_str(written);
+                }
+                Err(Refusal::Unset(why)) => {
+                    self.out.unset.push((written.to_owned(), why));
+                    value.push_str(written);
+                }
+            }
+            braces.last = (depth == 0).then_some(written);
+        }
+        braces.pass(rest, &mut self.out);
+        value.push_str(rest);
+        value
     }
-    let (name, default) = match inner.split_once(":-") {
-        Some((name, default)) => (name, Some(default)),
-        None => (inner, None),
-    };
-    if !is_name(name) {
-        return Err(Refusal::Malformed(
-            "a name is made of letters, digits and `_`, and starts with no digit",
-        ));
+
+    fn reference(&mut self, inner: &str, written: &str, depth: usize) -> Result<String, Refusal> {
+        if let Some(path) = inner.strip_prefix("file:") {
+            let value = self.file(path)?;
+            self.came_in(&value, true, written);
+            return Ok(value);
+        }
+        let (name, default) = match inner.split_once(":-") {
+            Some((name, default)) => (name, Some(default)),
+            None => (inner, None),
+        };
+        if !is_name(name) {
+            return Err(Refusal::Malformed(
+                "a name is made of letters, digits and `_`, and starts with no digit",
+            ));
+        }
+        if depth == MAX_DEPTH && default.is_some_and(has_reference) {
+            return Err(Refusal::Malformed("too many references stand in one another"));
+        }
+        let set = if self.idle { None } else { self.env.var(name) };
+        match (set, default) {
+            (Some(value), default) if !value.is_empty() || default.is_none() => {
+                if let Some(default) = default {
+                    let idle = std::mem::replace(&mut self.idle, true);
+                    self.text(default, depth + 1);
+                    self.idle = idle;
+                }
+                self.came_in(&value, false, written);
+                Ok(value)
+            }
+            // It stands in the file, so it is no secret.
+            (_, Some(default)) => Ok(self.text(default, depth + 1)),
+            (_, None) if self.idle => Ok(String::new()),
+            (_, None) => Err(Refusal::Unset(format!("the variable `{name}` is not set"))),
+        }
     }
-    match (env.var(name), default) {
-        (Some(value), Some(default)) if value.is_empty() => Ok(Found::Default(default)),
-        (Some(value), _) => Ok(Found::Outside(Outside { value, from_file: false })),
-        (None, Some(default)) => Ok(Found::Default(default)),
-        (None, None) => Err(Refusal::Unset(format!("the variable `{name}` is not set"))),
+
+    fn came_in(&mut self, value: &str, from_file: bool, written: &str) {
+        if !self.idle {
+            self.out.outside.push(Outside { value: value.to_owned(), from_file, written: brief(written) });
+        }
+    }
+
+    fn file(&self, path: &str) -> Result<String, Refusal> {
+        if path.is_empty() {
+            return Err(Refusal::Malformed("`file:` needs a path"));
+        }
+        if has_reference(path) {
+            return Err(Refusal::Malformed("a path is written as it is, without references"));
+        }
+        if self.idle {
+            return Ok(String::new());
+        }
+        let bytes = self
+            .env
+            .file(&self.dir.join(path))
+            .map_err(|error| Refusal::Unset(format!("the file `{path}` cannot be read: {error}")))?;
+        let text = String::from_utf8(bytes)
+            .map_err(|_| Refusal::Unset(format!("the file `{path}` does not hold UTF-8 text")))?;
+        // Exactly one line end: editors and `echo` add one, and a second would be the secret's own.
+        let text =
+            text.strip_suffix('\n').map(|text| text.strip_suffix('\r').unwrap_or(text)).unwrap_or(&text);
+        Ok(text.to_owned())
     }
 }
 
-fn file(path: &str, dir: &Path, env: &dyn Environment) -> Result<String, Refusal> {
-    if path.is_empty() {
-        return Err(Refusal::Malformed("`file:` needs a path"));
+/// Where the reference that a text begins with is closed. Braces of a default count in pairs, and what stands in double
+/// quotes within them does not, as JSON has it.
+fn closing(text: &str) -> Option<usize> {
+    // Of each brace that is open, whether it is a reference's.
+    let mut open: Vec<bool> = Vec::new();
+    let mut at = 0;
+    let bytes = text.as_bytes();
+    while at < bytes.len() {
+        match bytes[at] {
+            b'{' => open.push(at > 0 && bytes[at - 1] == b'$'),
+            b'}' => {
+                open.pop();
+                if open.is_empty() {
+                    return Some(at);
+                }
+            }
+            b'"' if open.last() == Some(&false) => at = end_of_quotes(bytes, at)?,
+            _ => {}
+        }
+        at += 1;
     }
-    let bytes = env
-        .file(&dir.join(path))
-        .map_err(|error| Refusal::Unset(format!("the file `{path}` cannot be read: {error}")))?;
-    let text = String::from_utf8(bytes)
-        .map_err(|_| Refusal::Unset(format!("the file `{path}` does not hold UTF-8 text")))?;
-    // Exactly one line end: editors and `echo` add one, and a second would be the secret's own.
-    let text = text.strip_suffix('\n').map(|text| text.strip_suffix('\r').unwrap_or(text)).unwrap_or(&text);
-    Ok(text.to_owned())
+    None
+}
+
+/// Where the double quotes end that begin here.
+fn end_of_quotes(bytes: &[u8], begin: usize) -> Option<usize> {
+    let mut at = begin + 1;
+    loop {
+        match bytes.get(at)? {
+            b'\\' => at += 2,
+            b'"' => return Some(at),
+            _ => at += 1,
+        }
+    }
+}
+
+/// Braces of a text between its references.
+struct Braces<'t> {
+    open: usize,
+    /// The last reference.
+    last: Option<&'t str>,
+}
+
+impl Braces<'_> {
+    /// Counts those of a stretch, and notes one that closes nothing behind a reference: it may have been meant to be the
+    /// reference's.
+    fn pass(&mut self, stretch: &str, out: &mut Interpolated) {
+        for byte in stretch.bytes() {
+            match byte {
+                b'{' => self.open += 1,
+                b'}' if self.open > 0 => self.open -= 1,
+                b'}' => out.stray = out.stray.take().or_else(|| self.last.map(brief)),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// A reference without its default, which may be a password.
+fn brief(written: &str) -> String {
+    match written.split_once(":-") {
+        Some((name, _)) => format!("{name}:-…}}"),
+        None => written.to_owned(),
+    }
 }
 
 /// Whether a text can name a variable.
@@ -128,62 +246,12 @@ pub(crate) fn is_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Values that must not be printed.
-#[derive(Clone, Default)]
-pub(crate) struct Secrets {
-    values: Vec<String>,
-}
-
-impl Secrets {
-    pub(crate) fn remember(&mut self, value: &str) {
-        if !value.is_empty() && !self.values.iter().any(|known| known == value) {
-            self.values.push(value.to_owned());
-        }
-    }
-
-    /// A text without them. A short value is taken out only where it stands alone: `1` would eat every number, and a
-    /// password that is also a word would make messages unreadable.
-    pub(crate) fn redact(&self, text: &str) -> String {
-        let mut longest_first: Vec<&str> = self.values.iter().map(String::as_str).collect();
-        longest_first.sort_by_key(|value| std::cmp::Reverse(value.len()));
-        longest_first.into_iter().fold(text.to_owned(), |text, value| redact_one(&text, value))
-    }
-}
-
-/// Shorter values are taken out only where nothing is joined to them.
-const LONG: usize = 8;
-
-fn redact_one(text: &str, value: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut done = 0;
-    for (at, _) in text.match_indices(value) {
-        let end = at + value.len();
-        if value.len() < LONG && (continues(text[..at].chars().rev()) || continues(text[end..].chars())) {
-            continue;
-        }
-        out.push_str(&text[done..at]);
-        out.push_str("***");
-        done = end;
-    }
-    out.push_str(&text[done..]);
-    out
-}
-
-/// Whether these characters, from a value outwards, belong to one word, name or address with it.
-fn continues(mut outwards: impl Iterator<Item = char>) -> bool {
-    match outwards.next() {
-        Some('.' | '-' | '_' | ':' | '/') => outwards.next().is_some_and(char::is_alphanumeric),
-        Some(next) => next.is_alphanumeric(),
-        None => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io;
     use std::path::Path;
 
-    use super::{Environment, Secrets, interpolate};
+    use super::{Environment, interpolate};
 
     struct Env;
 
@@ -220,6 +288,26 @@ mod tests {
             ("${file:none}${file:bytes}", "${file:none}${file:bytes}", 2, 0),
             ("${}${a b}${file:}${1A}", "${}${a b}${file:}${1A}", 0, 4),
             ("${A", "${A", 0, 1),
+            ("${A:-${B", "${A:-${B", 0, 1),
+            // Defaults hold references, and braces in pairs.
+            ("${NONE:-a${A:-b}c}", "a1c", 0, 0),
+            ("${A:-a${NONE:-b}c}|", "1|", 0, 0),
+            ("${NONE:-${A}}", "1", 0, 0),
+            ("${NONE:-${ALSO}}", "${ALSO}", 1, 0),
+            ("${EMPTY:-${NONE:-${A}}}", "1", 0, 0),
+            ("${NONE:-{\"k\":1}}", "{\"k\":1}", 0, 0),
+            ("${A:-{\"k\":1}}", "1", 0, 0),
+            ("${NONE:-{\"k\":\"}\\\"}\",\"v\":\"${A}\"}}", "{\"k\":\"}\\\"}\",\"v\":\"1\"}", 0, 0),
+            ("${NONE:-{{a},{b}}}x", "{{a},{b}}x", 0, 0),
+            ("${NONE:-$${A}}", "${A}", 0, 0),
+            ("${NONE:-{}", "${NONE:-{}", 0, 1),
+            ("${NONE:-{\"}}", "${NONE:-{\"}}", 0, 1),
+            // What is wrong with a default is said whether it is used or not.
+            ("${A:-${1}}", "1", 0, 1),
+            ("${A:-${NONE}${file:none}}", "1", 0, 0),
+            ("${NONE:-${1}}", "${1}", 0, 1),
+            ("${${A}}", "${${A}}", 0, 1),
+            ("${file:${A}/x}", "${file:${A}/x}", 0, 1),
         ] {
             let out = interpolate(text, Path::new("dir"), &Env);
             assert_eq!(
@@ -231,22 +319,39 @@ mod tests {
     }
 
     #[test]
-    fn what_came_in_is_taken_out_of_foreign_words() {
-        let mut secrets = Secrets::default();
-        secrets.remember("hunter2");
-        secrets.remember("1");
-        assert_eq!(secrets.redact("bad value hunter2 for 1 of 10"), "bad value *** for *** of 10");
-        assert_eq!(secrets.redact("(hunter2): 'hunter2'; hunter2."), "(***): '***'; ***.");
+    fn a_brace_behind_a_reference_that_closes_nothing_is_noted() {
+        let stray = |text: &str| interpolate(text, Path::new("dir"), &Env).stray;
+        for (text, of) in
+            [("${A}}", "${A}"), ("${A:-a}b}", "${A:-…}"), ("{${A}}}", "${A}"), ("${A} }", "${A}")]
+        {
+            assert_eq!(stray(text).as_deref(), Some(of), "{text}");
+        }
+        for text in
+            ["}${A}", "{${A}}", "{\"a\": \"${A}\"}", "$${A}", "$${A}${A}", "a}", "${A:-{b}}", "{{${A:-b}}}"]
+        {
+            assert_eq!(stray(text), None, "{text}");
+        }
     }
 
     #[test]
-    fn what_only_looks_like_a_short_secret_stays() {
-        let mut secrets = Secrets::default();
-        secrets.remember("1");
-        secrets.remember("flow");
-        secrets.remember("a-long-secret");
-        let said = "127.0.0.1:9092/1-a, 11: flows, orders.flow, dataflow, flow-1 and flow_2";
-        assert_eq!(secrets.redact(said), said);
-        assert_eq!(secrets.redact("xa-long-secrety"), "x***y");
+    fn references_in_one_another_have_an_end() {
+        let nested = |depth: usize| format!("{}x{}", "${NONE:-".repeat(depth), "}".repeat(depth));
+        let whole = interpolate(&nested(9), Path::new("dir"), &Env);
+        assert_eq!((whole.value.as_str(), whole.malformed.len()), ("x", 0));
+        for depth in [10, 100_000] {
+            let out = interpolate(&nested(depth), Path::new("dir"), &Env);
+            assert_eq!(out.malformed.len(), 1, "{depth}");
+        }
+        let open = "${A:-{".repeat(100_000);
+        assert_eq!(interpolate(&open, Path::new("dir"), &Env).malformed.len(), 1);
+    }
+
+    #[test]
+    fn a_default_is_not_shown_with_what_is_wrong() {
+        for text in ["${a b:-hunter2}", "${A:-hunter2", "${NONE:-{hunter2}", "${A:-x}hunter2}"] {
+            let out = interpolate(text, Path::new("dir"), &Env);
+            let said = format!("{:?} {:?} {:?}", out.malformed, out.unset, out.stray);
+            assert!(said.contains(":-…") && !said.contains("hunter2"), "{said}");
+        }
     }
 }

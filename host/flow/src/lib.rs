@@ -26,6 +26,8 @@ mod reader;
 mod render;
 mod report;
 mod schema;
+mod secrets;
+mod slips;
 mod spec;
 mod text;
 
@@ -44,10 +46,10 @@ pub use render::{HumanStyle, counts, to_json};
 pub use schema::{case_schema, schema};
 pub use spec::nearest;
 
-use interpolate::Secrets;
 use likely::Form;
 use reader::Part;
 use report::{Problem, Report};
+use secrets::Secrets;
 use spec::Cx;
 use text::{Span, Text};
 
@@ -145,6 +147,12 @@ impl Compiled {
     #[must_use]
     pub fn redact(&self, text: &str) -> String {
         self.secrets.redact(text)
+    }
+
+    /// As [`Compiled::redact`], without the secrets of any of these flows.
+    #[must_use]
+    pub fn redact_all(flows: &[Compiled], text: &str) -> String {
+        Secrets::redact_all(flows.iter().map(|flow| &flow.secrets), text)
     }
 }
 

@@ -15,3 +15,4 @@ mod secrets;
 mod settings;
 mod shapes;
 mod support;
+mod variables;

@@ -184,3 +184,26 @@ fn a_broker_can_be_named_and_a_password_cannot() {
     let said = format!("kafka-1:9092 does not answer to {CANARY}");
     assert_eq!(compiled.redact(&said), "kafka-1:9092 does not answer to ***");
 }
+
+#[test]
+fn of_secrets_that_are_parts_of_each_other_nothing_is_shown() {
+    let login = |password: &str| {
+        format!(
+            "security: {{ protocol: SASL_SSL, sasl_mechanism: PLAIN, sasl_username: u, sasl_password: {password} }}"
+        )
+    };
+    let text = around("[ { into_topic: a } ]")
+        .replace("group_id: g", &format!("group_id: g, {}", login("\"${SHORT}\"")))
+        .replace("producer: {", &format!("producer: {{ {},", login("\"${LONG}\"")));
+    for (short, long) in [("canary-4711", "canary-4711-tail"), ("4711-tail", "canary-4711-tail")] {
+        for (one, other) in [(short, long), (long, short)] {
+            let compiled = World::new().var("SHORT", one).var("LONG", other).compile(&text);
+            let said = compiled.redact(&format!("{long} and {short} are refused: {long}{short}"));
+            assert_eq!(said, "*** and *** are refused: ***");
+            // A process that has read two flows, as `dev --watch` has.
+            let flows =
+                [one, other].map(|value| World::new().var("SHORT", value).var("LONG", value).compile(&text));
+            assert_eq!(Compiled::redact_all(&flows, &format!("<{long}>")), "<***>");
+        }
+    }
+}

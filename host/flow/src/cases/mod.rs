@@ -17,11 +17,11 @@ use loom_types::ErrorKind;
 use serde_json::Value as Json;
 
 use crate::ask::Environment;
-use crate::interpolate::Secrets;
 use crate::issue::{Code, Issue, Severity, Stretch};
 use crate::reader::{self, Part};
 use crate::render::{self, HumanStyle};
 use crate::report::{Problem, Report};
+use crate::secrets::Secrets;
 use crate::spec::Cx;
 use crate::text::{Span, Text};
 use crate::{CompileOptions, Mode, SourceFile};

@@ -44,9 +44,9 @@ use std::path::{Path, PathBuf};
 
 use crate::CompileOptions;
 use crate::ask::{ComponentFacts, Components, KafkaKeys};
-use crate::interpolate::Secrets;
 use crate::plan::Delivery;
 use crate::report::{Place, Report};
+use crate::secrets::Secrets;
 use crate::spec::{
     ComponentSpec, FlowSpec, Kind, NodeSpec, PluginSpec, ProcessSpec, ProducerSpec, Seat, Seated, nodes,
     plugin_refs, processes,

@@ -5,10 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::ask::Environment;
-use crate::interpolate::{Interpolated, Outside, Secrets, interpolate};
+use crate::interpolate::{Interpolated, Outside, has_reference, interpolate};
 use crate::issue::Code;
 use crate::reader::Key;
 use crate::report::{Place, Problem, Report};
+use crate::secrets::Secrets;
+use crate::slips::{bare_reference, unseen_edge};
 use crate::text::Span;
 use crate::{CompileOptions, Mode};
 
@@ -69,8 +71,49 @@ impl Cx<'_> {
 
     /// Resolves the references of one leaf and reports what is wrong with them.
     pub(crate) fn resolve(&mut self, place: &Place, text: &str) -> Interpolated {
+        if let Some(written) = bare_reference(text, true) {
+            self.bare(place, Some(written));
+        }
+        let out = self.resolve_braced(place, text);
+        for Outside { value, from_file, written } in &out.outside {
+            if *from_file {
+                self.warn_of_edge(place, written, value);
+            }
+        }
+        out
+    }
+
+    /// As [`Cx::resolve`], where every value from outside is a secret.
+    pub(crate) fn resolve_secret(&mut self, place: &Place, text: &str) -> Interpolated {
+        if let Some(written) = bare_reference(text, true) {
+            // What stands around it may be the rest of a password.
+            self.bare(place, (written == text).then_some(written));
+        }
+        let out = self.resolve_braced(place, text);
+        for Outside { value, from_file, written } in &out.outside {
+            self.secrets.remember(value);
+            // A variable may hold blanks and nothing else, as a separator.
+            if *from_file || !value.trim().is_empty() {
+                self.warn_of_edge(place, written, value);
+            }
+        }
+        out
+    }
+
+    /// As [`Cx::resolve_secret`], for a text of a plugin's configuration, where `$name` may mean something to the plugin.
+    pub(crate) fn resolve_config(&mut self, place: &Place, text: &str) -> Option<String> {
+        if has_reference(text) {
+            return Some(self.resolve_secret(place, text).value);
+        }
+        if let Some(written) = bare_reference(text, false) {
+            self.bare(place, (written == text).then_some(written));
+        }
+        None
+    }
+
+    fn resolve_braced(&mut self, place: &Place, text: &str) -> Interpolated {
         let out = interpolate(text, self.dir, self.env);
-        for Outside { value, from_file } in &out.outside {
+        for Outside { value, from_file, .. } in &out.outside {
             self.outside.remember(value);
             if *from_file {
                 self.secrets.remember(value);
@@ -87,16 +130,34 @@ impl Cx<'_> {
         for (written, why) in &out.unset {
             self.unset(place, written, why);
         }
+        if let Some(written) = &out.stray {
+            let message =
+                format!("behind `{written}` stands a `}}` that closes nothing: it is taken as it is");
+            let problem = Problem::warning(Code::InterpolationInvalid, message)
+                .hint("a default may hold braces in pairs: `${NAME:-{…}}`; remove the one that is too many");
+            self.push(place, problem);
+        }
         out
     }
 
-    /// As [`Cx::resolve`], where every value from outside is a secret.
-    pub(crate) fn resolve_secret(&mut self, place: &Place, text: &str) -> Interpolated {
-        let out = self.resolve(place, text);
-        for outside in &out.outside {
-            self.secrets.remember(&outside.value);
-        }
-        out
+    /// Says that a variable without braces is not replaced. `written` is none where it must not be shown.
+    fn bare(&mut self, place: &Place, written: Option<&str>) {
+        let name = written.map(|written| written.trim_matches(|c| matches!(c, '$' | '(' | ')')));
+        let what =
+            written.map_or_else(|| "a `$NAME` in this text".to_owned(), |written| format!("`{written}`"));
+        let message = format!("{what} is taken as it is: variables are replaced in braces only");
+        let problem = Problem::warning(Code::InterpolationInvalid, message)
+            .hint(format!("write `${{{}}}`", name.unwrap_or("NAME")));
+        self.push(place, problem);
+    }
+
+    /// Says what stands unseen at an end of a value that came from outside.
+    fn warn_of_edge(&mut self, place: &Place, written: &str, value: &str) {
+        let Some((does, what)) = unseen_edge(value) else { return };
+        let message = format!("the value of `{written}` {does} with {what}, which is a part of it");
+        let problem = Problem::warning(Code::ValueInvalid, message)
+            .hint("write it without; of a file one line end is left out, and nothing else");
+        self.push(place, problem);
     }
 
     /// Remembers a value that nothing may show.

@@ -110,7 +110,7 @@ fn config(cx: &mut Cx<'_>, field: &Field<'_>) -> (Value, Value) {
                 ));
                 cx.push(&place, problem);
             }
-            has_reference(&scalar.text).then(|| cx.resolve_secret(&place, &scalar.text).value)
+            cx.resolve_config(&place, &scalar.text)
         },
         &mut faults,
     );

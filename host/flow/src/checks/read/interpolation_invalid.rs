@@ -8,8 +8,10 @@ pub(crate) const ENTRY: Entry = Entry {
     severity: Severity::Error,
     meaning: "Inside text `${NAME}`, `${NAME:-default}` and `${file:PATH}` are replaced, and `$${` stands for a \
               literal `${`. This is none of them: the closing brace is missing, or what stands inside is no name \
-              of a variable.",
-    why: "Left as it stands, the text would go to a broker or a plugin with its braces.",
+              of a variable. A default may hold references, and braces in pairs. It is a warning where a variable \
+              stands without braces, as `$NAME` or `$(NAME)`, or a brace that closes nothing behind a reference: both \
+              are taken as they are.",
+    why: "Left as it stands, the text would go to a broker or a plugin with its braces or its `$`.",
     fails: flow!(
         "\
 plugins:

@@ -8,7 +8,9 @@ pub(crate) const ENTRY: Entry = Entry {
     severity: Severity::Error,
     meaning: "The value has the right type and is not one that the key takes: a word outside a closed list, a \
               number of 0 where there must be one, a time without a unit, an empty name, an empty list of \
-              branches. Times take `250ms` or `30s`, sizes `64MiB`; keys that end with `_ms` take whole numbers.",
+              branches, an empty user or password, a number in a plugin's `config` that has no room in 64 bits. It \
+              is a warning where a value from a file or variable begins or ends with something unseen, such as a \
+              second line end. Times take `250ms` or `30s`, sizes `64MiB`; keys that end with `_ms` take whole numbers.",
     why: "The nearest thing that could be meant is a guess.",
     fails: flow!(
         "\
