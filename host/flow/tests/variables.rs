@@ -1,9 +1,9 @@
-//! Variables and files that run and are surely not meant as they stand.
+//! Variables and files that run and are surely not meant as they stand, and values that a plugin's configuration cannot hold.
 
 use loom_flow::{Code, Compiled, HumanStyle, Severity};
 use serde_json::json;
 
-use crate::support::{World, around_with};
+use crate::support::{World, around, around_with, errors};
 
 const ROUTED: &str = "errors: { default: [ drain ] }";
 
@@ -138,4 +138,73 @@ fn what_a_file_holds_is_not_shown_by_what_is_said_of_its_ends() {
         let compiled = World::new().file("secret", b"hunter2-three \n").compile(&flow);
         assert!(!compiled.render(HumanStyle::default()).contains("hunter2"), "{path}");
     }
+}
+
+#[test]
+fn a_configuration_reaches_its_plugin_as_it_is_written_or_not_at_all() {
+    let config = |yaml: &str| {
+        let flow = around_with("[ { step: s }, drain ]", ROUTED)
+            .replace("component: step.wasm", &format!("component: step.wasm, config: {{ {yaml} }}"));
+        World::new().compile(&flow)
+    };
+    for (yaml, value) in [
+        ("x: 0.1", json!({ "x": 0.1 })),
+        ("x: 1e3", json!({ "x": 1000.0 })),
+        ("\"7\": 7", json!({ "7": 7 })),
+        ("x: \"1e400\"", json!({ "x": "1e400" })),
+        ("x: !!str 7", json!({ "x": "7" })),
+        ("x: !!int 7", json!({ "x": 7 })),
+        ("x: { on: NO, a.b: [ c ] }", json!({ "x": { "on": "NO", "a.b": ["c"] } })),
+    ] {
+        let compiled = config(yaml);
+        assert!(compiled.issues.is_empty(), "{yaml}: {compiled:?}");
+        assert_eq!(compiled.plan.expect("a plan").plugins[0].config, value, "{yaml}");
+    }
+    for yaml in [
+        "x: 1e400",
+        "x: -1e400",
+        "x: 1e-400",
+        "x: 9007199254740993.5",
+        "x: 18446744073709551616",
+        "x: .inf",
+        "x: .nan",
+        "7: x",
+        "x: [ { 7: x } ]",
+        "1.5: x",
+        "true: x",
+        "null: x",
+        "x: !!int \"7\"",
+        "x: !!binary aGk=",
+        "x: !mine 7",
+    ] {
+        let compiled = config(yaml);
+        assert_eq!(errors(&compiled), ["VALUE_INVALID plugins.s.config"], "{yaml}: {compiled:?}");
+    }
+}
+
+#[test]
+fn a_key_that_is_there_for_an_anchor_is_told_where_anchors_stand() {
+    let hint = |more: &str| {
+        let compiled = World::new().compile(&around_with("[ drain ]", more));
+        let issue = compiled.issues.iter().find(|issue| issue.code == Code::UnknownKey);
+        issue.and_then(|issue| issue.hint.clone()).unwrap_or_default()
+    };
+    for more in
+        ["x-login: &login { protocol: SSL }", "shared:\n  login: &login\n    protocol: SSL", "x: [ &a b ]"]
+    {
+        assert!(
+            hint(more).contains("an anchor stands at the first place that uses its value"),
+            "{more}: {}",
+            hint(more)
+        );
+    }
+    for more in ["x-login: { protocol: SSL }", "x: \"a && b\"", "x: a & b"] {
+        assert!(hint(more).starts_with("its keys are"), "{more}: {}", hint(more));
+    }
+    let compiled = World::new().compile(
+        &around("[ drain ]")
+            .replace("group_id: g", "group_id: g, security: &login { protocol: SSL }")
+            .replace("producer: {", "producer: { security: *login,"),
+    );
+    assert!(compiled.issues.is_empty(), "{compiled:?}");
 }

@@ -8,6 +8,7 @@ use std::str::Chars;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span as ParserSpan, StrInput, Tag};
 
+use super::json::reads_as;
 use super::tree::{Content, Entry, Key, Node, Scalar};
 use crate::text::{FileId, Pos, Span};
 
@@ -150,7 +151,9 @@ impl Builder<'_> {
                 let plain = style == ScalarStyle::Plain && !is_core(tag, "str");
                 let scalar = Scalar { text: text.into_owned(), plain };
                 let weight = Node::weight_of_text(scalar.text.len());
-                let node = Node { span, tag: custom(tag), content: Content::Scalar(scalar), weight };
+                let tag =
+                    refused_tag(tag, |suffix| suffix == "str" || plain && reads_as(&scalar.text, suffix));
+                let node = Node { span, tag, content: Content::Scalar(scalar), weight };
                 self.done(node, anchor)
             }
             Event::SequenceStart(anchor, tag) => {
@@ -188,7 +191,12 @@ impl Builder<'_> {
         if self.stack.len() >= MAX_DEPTH {
             return Err(too_deep());
         }
-        self.stack.push(Frame { anchor, tag: custom(tag), start, weight: 1, kind });
+        let of_kind = match kind {
+            FrameKind::Sequence(_) => "seq",
+            FrameKind::Mapping(_) => "map",
+        };
+        let tag = refused_tag(tag, |suffix| suffix == of_kind);
+        self.stack.push(Frame { anchor, tag, start, weight: 1, kind });
         Ok(())
     }
 
@@ -268,7 +276,7 @@ fn pending_key(node: Node, faults: &mut Vec<Fault>) -> PendingKey {
     match node.content {
         Content::Scalar(scalar) if scalar.plain && scalar.text == "<<" => PendingKey::Merge,
         Content::Scalar(scalar) if node.tag.is_none() => {
-            PendingKey::Text(Key { text: scalar.text, span: node.span })
+            PendingKey::Text(Key { text: scalar.text, plain: scalar.plain, span: node.span })
         }
         _ => {
             faults.push(Fault::KeyNotText { span: node.span });
@@ -308,8 +316,12 @@ fn is_core(tag: Option<&Tag>, suffix: &str) -> bool {
     tag.is_some_and(|tag| tag.is_yaml_core_schema() && tag.suffix == suffix)
 }
 
-/// A tag as it was written, unless it is one of YAML's own.
-fn custom(tag: Option<&Tag>) -> Option<String> {
-    let tag = tag.filter(|tag| !tag.is_yaml_core_schema())?;
-    Some(format!("{}{}", tag.handle, tag.suffix))
+/// A tag as it was written, unless it is one of YAML's own that changes nothing.
+fn refused_tag(tag: Option<&Tag>, changes_nothing: impl Fn(&str) -> bool) -> Option<String> {
+    let tag = tag?;
+    match tag.is_yaml_core_schema() {
+        true if changes_nothing(&tag.suffix) => None,
+        true => Some(format!("!!{}", tag.suffix)),
+        false => Some(format!("{}{}", tag.handle, tag.suffix)),
+    }
 }

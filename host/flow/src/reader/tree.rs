@@ -10,7 +10,7 @@ use crate::text::Span;
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) span: Span,
-    /// A tag as written, such as `!x`, unless it belongs to YAML's core schema.
+    /// A tag as written, such as `!x`, unless it is one of YAML's own that changes nothing.
     pub(crate) tag: Option<String>,
     pub(crate) content: Content,
     /// How much it holds; see [`Node::weight_of_text`].
@@ -41,6 +41,8 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
     pub(crate) text: String,
+    /// As of a [`Scalar`].
+    pub(crate) plain: bool,
     pub(crate) span: Span,
 }
 

@@ -136,6 +136,9 @@ impl<'n> Fields<'n> {
                     let hint = format!("it stands in `{}`: write it there", child(&self.path, section));
                     push_unknown(cx, &self.path, &entry.key, what, hint);
                 }
+                None if self.path.is_empty() && holds_anchor(cx, entry) => {
+                    push_unknown(cx, &self.path, &entry.key, what, ANCHORS.to_owned());
+                }
                 None => unknown_key(cx, &self.path, &entry.key, what, &self.mapping.names()),
             }
         }
@@ -189,6 +192,27 @@ pub(crate) fn unknown_key(cx: &mut Cx<'_>, path: &str, key: &Key, what: &str, kn
 fn push_unknown(cx: &mut Cx<'_>, path: &str, key: &Key, what: &str, hint: String) {
     let message = format!("{what} has no key `{}`", key.text);
     cx.push(&key_place(path, key), Problem::error(Code::UnknownKey, message).hint(hint));
+}
+
+const ANCHORS: &str = "no key is there for anchors alone: an anchor stands at the first place that uses its value, as \
+                       `security: &login { … }`, and `security: *login` or `<<: *login` repeats it further down";
+
+/// Whether an anchor stands in the text of an entry: other tools have keys of any name for those.
+fn holds_anchor(cx: &Cx<'_>, entry: &Entry) -> bool {
+    let (key, value) = (entry.key.span, entry.value.span);
+    // What came through an alias stands elsewhere.
+    if key.file != value.file || value.end < key.end {
+        return false;
+    }
+    let written = cx.report.text(key).slice(Span { start: key.end, ..value });
+    let names = |rest: &str| rest.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '-'));
+    written.match_indices('&').any(|(at, _)| {
+        let opens = written[..at]
+            .chars()
+            .next_back()
+            .is_none_or(|c| c.is_whitespace() || matches!(c, '[' | '{' | ','));
+        opens && names(&written[at + 1..])
+    })
 }
 
 /// The candidate that a mistyped word most probably means.

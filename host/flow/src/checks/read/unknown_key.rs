@@ -8,7 +8,7 @@ pub(crate) const ENTRY: Entry = Entry {
     severity: Severity::Error,
     meaning: "Every mapping of the language has a closed list of keys, and this one is not in it. The hint names \
               the nearest, or all of them. The configuration of a plugin is the plugin's own, and is not looked \
-              into.",
+              into. There is no key for anchors alone either: an anchor stands where its value is used first.",
     why: "A mistyped key would leave its default in force, in silence.",
     fails: flow!(
         "\
