@@ -119,7 +119,6 @@ impl KafkaKeys for ClientKeys {
                 brokers: Vec::new(),
                 group_id: "check".to_owned(),
                 credentials,
-                auto_commit: false,
                 forward_tombstones: false,
                 prefetch: settings.prefetch,
                 poll_backoff: settings.poll_backoff,

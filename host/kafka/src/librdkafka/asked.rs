@@ -355,7 +355,7 @@ mod tests {
             for (key, value) in [("bootstrap.servers", "127.0.0.1:1"), ("group.id", "g")] {
                 conf.set(key, value).unwrap();
             }
-            Client::new(Role::Consumer { commits: false }, conf).map_err(super::configuration)
+            Client::new(Role::Consumer, conf).map_err(super::configuration)
         };
         Asked::new(Box::new(start), Queue::consumer, &["127.0.0.1:1".to_owned()]).unwrap()
     }

@@ -186,7 +186,13 @@ pub(super) const GROUPS: &[Group] = &[
         Consumer,
         Managed,
         "the field `delivery` decides when offsets are committed",
-        "auto.commit.enable auto.commit.interval.ms enable.auto.commit enable.auto.offset.store",
+        "auto.commit.enable enable.auto.commit enable.auto.offset.store",
+    ),
+    group(
+        Consumer,
+        Managed,
+        "`runtime.commit_interval_ms` is the time between two commits, in both modes",
+        "auto.commit.interval.ms",
     ),
     group(
         Consumer,

@@ -197,7 +197,7 @@ mod tests {
         for (key, value) in [("test.mock.num.brokers", "1"), ("group.id", "g")] {
             conf.set(key, value).unwrap();
         }
-        let client = Client::new(Role::Consumer { commits: false }, conf).unwrap();
+        let client = Client::new(Role::Consumer, conf).unwrap();
         let codes = [FUTURE; 20];
         // SAFETY: the client is alive, and so is its mock cluster, which copies the numbers.
         unsafe {
