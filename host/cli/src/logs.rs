@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Subscriber};
+use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{EnvFilter, Registry};
@@ -82,6 +82,14 @@ static KEEPS_BACK: AtomicBool = AtomicBool::new(false);
 
 static KEPT: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
 
+/// Whether a line may explain why a case fails: warnings, errors, and what plugins say. That a flow begins and ends
+/// explains nothing. Who sets a filter has every line of it.
+fn is_worth_keeping(level: Level, target: &str) -> bool {
+    level <= Level::WARN
+        || target == "plugin"
+        || std::env::var_os(VARIABLE).is_some_and(|text| !text.is_empty())
+}
+
 /// From now on lines are not written, and the last ones are kept, in the form for people.
 pub fn keep_back() {
     KEPT.lock().unwrap_or_else(PoisonError::into_inner).clear();
@@ -139,6 +147,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
             fields: &fields,
         };
         if KEEPS_BACK.load(Ordering::Acquire) {
+            if !is_worth_keeping(*metadata.level(), metadata.target()) {
+                return;
+            }
             let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
             if kept.len() == KEPT_BACK {
                 kept.pop_front();

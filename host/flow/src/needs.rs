@@ -1,4 +1,5 @@
-//! What a flow needs of its brokers, and where it says so: for those who ask the brokers, and want to point at the place.
+//! What a flow needs of its brokers and of its process, and where it says so: for those who ask, and want to point at the
+//! place.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,7 @@ use crate::report::{Place, Report};
 use crate::spec::{FlowSpec, IntoTopic, Kind, nodes, processes};
 use crate::{Code, Compiled, Issue, Severity, Stretch};
 
-/// Something that a flow needs of its brokers.
+/// Something that a flow needs of its brokers, or of its process.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Need {
     /// The brokers of its consumer.
@@ -17,6 +18,8 @@ pub enum Need {
     Output(String),
     /// Its group.
     Group,
+    /// A node that one worker alone can run, by its path.
+    Keyed(String),
 }
 
 /// Where something is said.
@@ -45,6 +48,9 @@ pub(crate) fn needs(flow: &FlowSpec, report: &Report) -> BTreeMap<Need, Said> {
         }
     }
     for (node, _) in nodes(&processes(flow)) {
+        if let Kind::CollectBatch { key: Some(_), .. } = &node.kind {
+            add(Need::Keyed(node.place.path.to_string()), &node.place);
+        }
         if let Kind::IntoTopic(IntoTopic { output, dlq, .. }) = &node.kind {
             for output in output.iter().chain(dlq) {
                 add(Need::Output(output.value.clone()), &output.place);
@@ -55,7 +61,7 @@ pub(crate) fn needs(flow: &FlowSpec, report: &Report) -> BTreeMap<Need, Said> {
 }
 
 impl Compiled {
-    /// Adds a problem that a broker shows, at the place of what it is about.
+    /// Adds a problem that only a broker, or the process, shows, at the place of what it is about.
     pub fn add(&mut self, need: &Need, code: Code, message: &str, hint: Option<String>) {
         let whole = Said {
             file: self.excerpts.first().map(|(file, _)| file.clone()).unwrap_or_default(),

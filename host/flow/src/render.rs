@@ -1,5 +1,6 @@
 //! Issues as output: for people with excerpts, for machines as JSON.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteError};
@@ -25,6 +26,8 @@ impl Default for HumanStyle {
     }
 }
 
+mod narrow;
+
 /// The file's text with an index of its lines: an excerpt is cut from the lines around it, where a plain text would be
 /// searched from its beginning for each.
 struct Excerpts<'t> {
@@ -32,12 +35,14 @@ struct Excerpts<'t> {
     text: &'t str,
     /// Where each line starts, in bytes, as miette counts lines.
     lines: Vec<usize>,
+    /// The column of the issue in its file, where the text is cut.
+    column: Option<usize>,
 }
 
 impl<'t> Excerpts<'t> {
     fn new(file: &'t str, text: &'t str) -> Excerpts<'t> {
         let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(index, _)| index + 1);
-        Excerpts { file, text, lines: std::iter::once(0).chain(ends).collect() }
+        Excerpts { file, text, lines: std::iter::once(0).chain(ends).collect(), column: None }
     }
 
     fn line_of(&self, offset: usize) -> usize {
@@ -65,9 +70,20 @@ impl SourceCode for Excerpts<'_> {
             found.data(),
             at,
             found.line() + first,
-            found.column(),
+            self.column.unwrap_or(found.column()),
             found.line_count(),
         )))
+    }
+}
+
+/// Characters of a message.
+const LONGEST_MESSAGE: usize = 1000;
+
+/// The front of a message that quotes something long.
+fn front(message: &str) -> Cow<'_, str> {
+    match message.char_indices().nth(LONGEST_MESSAGE) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &message[..end])),
+        None => Cow::Borrowed(message),
     }
 }
 
@@ -80,7 +96,7 @@ struct Shown<'i> {
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Issue { severity, code, message, .. } = self.issue;
-        write!(f, "{}[{code}]: {message}", severity.name())
+        write!(f, "{}[{code}]: {}", severity.name(), front(message))
     }
 }
 
@@ -139,7 +155,15 @@ pub(crate) fn human(issues: &[Issue], files: &[(String, String)], style: HumanSt
     for issue in issues {
         let mut block = String::new();
         let source = sources.iter().find(|source| source.file == issue.file).unwrap_or(&empty);
-        let shown = Shown { issue, source };
+        let narrow = narrow::around(source, issue);
+        let (narrow, moved) = match &narrow {
+            Some((text, moved)) => {
+                let column = Some(issue.at.column.saturating_sub(1));
+                (Some(Excerpts { column, ..Excerpts::new(source.file, text) }), Some(moved))
+            }
+            None => (None, None),
+        };
+        let shown = Shown { issue: moved.unwrap_or(issue), source: narrow.as_ref().unwrap_or(source) };
         if handler.render_report(&mut block, &shown).is_err() {
             // An excerpt is a help; the issue itself must not be lost with it.
             block = format!("{issue}\n");

@@ -4,6 +4,7 @@ mod cases;
 mod codes;
 mod diagnostics;
 mod flows;
+mod foreign;
 mod generated;
 mod hostile;
 mod lints;

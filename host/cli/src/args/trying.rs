@@ -25,6 +25,9 @@ pub struct TestArgs {
     /// Play only the cases that have this in their name
     #[arg(long, value_name = "TEXT")]
     pub filter: Option<String>,
+    /// Write what came out into the expectations that are empty or differ, to be read and committed
+    #[arg(long)]
+    pub write: bool,
     /// How to print what came of them
     #[arg(long, value_enum, default_value_t = Report::Human)]
     pub format: Report,

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use loom_flow::Stretch;
 use loom_flow::cases::{Case, ExpectedError, OutputRecord, Placed};
-use loom_kafka::memory::Record;
 use serde_json::Value;
 
+use super::align::{Step, in_any_order, in_order};
 use super::life::{Dropped, Made};
-use super::records::{Step, differences, in_any_order, in_order, shown};
+use super::records::{Actual, cut, differences, shown};
 use super::stage::Played;
 
 /// One difference.
@@ -86,9 +86,9 @@ impl Compare {
         made: &[Made],
     ) {
         let Some(expected) = expected else { return };
-        let mut by_name: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
+        let mut by_name: BTreeMap<&str, Vec<Actual<'_>>> = BTreeMap::new();
         for made in made {
-            by_name.entry(&made.into).or_default().push(&made.record);
+            by_name.entry(&made.into).or_default().push(Actual::new(&made.record));
         }
         for (name, records) in expected {
             let is = by_name.remove(name.as_str()).unwrap_or_default();
@@ -98,21 +98,26 @@ impl Compare {
             let count = records.len();
             let has = if count == 1 { "1 record".to_owned() } else { format!("{count} records") };
             let message = format!("{what} `{name}` has {has}, and none was expected");
-            self.detail(at, message, records.into_iter().map(shown).collect());
+            self.detail(at, message, records.iter().map(shown).collect());
         }
     }
 
-    fn list(&mut self, name: &str, expected: &Placed<Vec<OutputRecord>>, is: &[&Record]) {
-        let fits = |wanted: usize, at: usize| differences(&expected.value[wanted], is[at]).is_empty();
+    fn list(&mut self, name: &str, expected: &Placed<Vec<OutputRecord>>, is: &[Actual<'_>]) {
+        let fits = |wanted: usize, at: usize| differences(&expected.value[wanted], &is[at]).is_empty();
         let (wanted, actual) = (expected.value.len(), is.len());
         let steps =
             if self.any_order { in_any_order(wanted, actual, fits) } else { in_order(wanted, actual, fits) };
+        let mut moved = Vec::new();
         for step in steps {
             match step {
+                Step::Moved(wanted, at) => {
+                    moved
+                        .push(format!("record {wanted} came as number {at} of {actual}: {}", shown(&is[at])));
+                }
                 Step::Pair(wanted, at) => {
-                    let mut details = differences(&expected.value[wanted], is[at]);
+                    let mut details = differences(&expected.value[wanted], &is[at]);
                     if !details.is_empty() {
-                        details.push(format!("it is {}", shown(is[at])));
+                        details.push(format!("it is {}", shown(&is[at])));
                         let message = format!("{name}: record {wanted} is not as expected");
                         self.detail(expected.value[wanted].at, message, details);
                     }
@@ -122,9 +127,13 @@ impl Compare {
                 }
                 Step::Extra(at) => {
                     let message = format!("{name}: a record was not expected, number {at} of {actual}");
-                    self.detail(expected.at, message, vec![shown(is[at])]);
+                    self.detail(expected.at, message, vec![shown(&is[at])]);
                 }
             }
+        }
+        if !moved.is_empty() {
+            moved.push("where the order says nothing, write `order: any`".to_owned());
+            self.detail(expected.at, format!("{name}: what was expected came in another order"), moved);
         }
     }
 
@@ -132,14 +141,14 @@ impl Compare {
         let fits = |wanted: usize, is: usize| is_expected(&expected[wanted], &dropped[is]);
         for step in in_any_order(expected.len(), dropped.len(), fits) {
             match step {
-                Step::Pair(..) => {}
+                Step::Pair(..) | Step::Moved(..) => {}
                 Step::Missing(wanted) => {
                     self.push(expected[wanted].at, "this failure did not happen".to_owned());
                 }
                 Step::Extra(is) => {
                     let Dropped { node, kind, reason, origin, .. } = &dropped[is];
                     let place = format!("{}/{} at {}", origin.topic, origin.partition, origin.offset);
-                    let message = format!("{place} was dropped, a {kind} error at {node}: {reason}");
+                    let message = format!("{node} {kind}: {place} was dropped: {}", cut(reason));
                     self.push(at, message);
                 }
             }

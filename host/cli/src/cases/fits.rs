@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use loom_flow::cases::{Case, CaseFile, Fault, FaultKind, Placed, ReadCases};
-use loom_flow::plan::NodeKind;
+use loom_flow::plan::{By, NodeKind, Switch};
 use loom_flow::{Code, Issue, Plan, Stretch, nearest};
 
 use super::stage::{partitions, placed};
@@ -30,11 +30,36 @@ struct Known {
     sinks: Vec<String>,
     /// Plugins and nodes of plugins.
     callees: Vec<String>,
+    /// Nodes that call none.
+    without_plugin: BTreeSet<String>,
+}
+
+/// Whether a node calls a plugin itself.
+fn calls_plugin(kind: &NodeKind) -> bool {
+    let by = |by: &By| matches!(by, By::Plugin(_));
+    match kind {
+        NodeKind::Step(_)
+        | NodeKind::Expand(_)
+        | NodeKind::Explode(_)
+        | NodeKind::BatchStep(_)
+        | NodeKind::BatchExpand(_)
+        | NodeKind::ExpandRoutes { .. }
+        | NodeKind::IntoSink { .. } => true,
+        NodeKind::Filter(what) => by(what),
+        NodeKind::CollectBatch(collect) => collect.key.as_ref().is_some_and(by),
+        NodeKind::Router(switch) | NodeKind::Fork(switch) => match switch {
+            Switch::When { branches, .. } => branches.iter().any(|(condition, _)| by(condition)),
+            Switch::By { selector, .. } => by(selector),
+        },
+        NodeKind::IntoTopic { key, partitioner, .. } => key.as_ref().is_some_and(by) || partitioner.is_some(),
+        NodeKind::Map(_) | NodeKind::ForEach | NodeKind::Broadcast(_) | NodeKind::Drain => false,
+    }
 }
 
 impl Known {
     fn of(plan: &Plan) -> Known {
         let mut sinks = BTreeSet::new();
+        let mut without_plugin = BTreeSet::new();
         let mut callees: BTreeSet<String> =
             plan.plugins.iter().map(|plugin| plugin.name.to_string()).collect();
         let routes = plan.routes.iter().map(|route| &route.process);
@@ -43,7 +68,11 @@ impl Known {
                 if let NodeKind::IntoSink { plugin, .. } = &node.kind {
                     sinks.insert(plan.plugins[plugin.0].name.to_string());
                 }
-                callees.insert(node.path.to_string());
+                if calls_plugin(&node.kind) {
+                    callees.insert(node.path.to_string());
+                } else {
+                    without_plugin.insert(node.path.to_string());
+                }
             });
         }
         let topics: BTreeSet<String> = plan.outputs.iter().map(|output| output.topic.to_string()).collect();
@@ -53,6 +82,7 @@ impl Known {
             topics: topics.into_iter().collect(),
             sinks: sinks.into_iter().collect(),
             callees: callees.into_iter().collect(),
+            without_plugin,
         }
     }
 }
@@ -99,6 +129,13 @@ impl Fits<'_> {
 
     fn fault(&mut self, fault: &Fault, case: &Case, plan: &Plan, known: &Known) {
         match &fault.what {
+            FaultKind::Call { whom, .. } | FaultKind::Flush { whom, .. }
+                if known.without_plugin.contains(&whom.value) =>
+            {
+                let message = format!("{} calls no plugin: no call of it can end so", whom.value);
+                let hint = "name a plugin, or a node that calls one; an output refuses a record with `refuse: OUTPUT`";
+                self.push(whom.at, message, Some(hint.to_owned()));
+            }
             FaultKind::Call { whom, .. } => {
                 self.name("the flow has no plugin and no node", whom, &known.callees);
             }

@@ -5,20 +5,24 @@
 //! workers, commits and error routes are those of production. What goes wrong is scripted from outside: in the broker that
 //! the flow sees, and around the calls of plugins. What a flow logs is kept back, and shown where its case fails.
 
+mod align;
 mod broker;
 mod compare;
+mod error_row;
+mod fill;
 mod fits;
 mod life;
 mod output;
 mod records;
 mod stage;
+mod yaml;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use loom_flow::cases::{self, Case, CaseFile, ReadCases};
 use loom_flow::plan::OffsetReset;
-use loom_flow::{CompileOptions, Issue, Mode, Plan};
+use loom_flow::{CompileOptions, Issue, Mode, Plan, SourceFile};
 use loom_plugin::PluginHost;
 
 use crate::args::{Report, SettingsArgs, TestArgs};
@@ -28,6 +32,7 @@ use crate::status::Status;
 use crate::{hidden, logs, report, terminal};
 
 use output::{Failure, FileOutcome, Outcome};
+use stage::Played;
 
 /// Plays the cases and says what came of them. A case that fails is status 1.
 pub fn test(args: &TestArgs) -> Status {
@@ -85,14 +90,14 @@ fn of_file(args: &TestArgs, path: &Path, plugins: &mut Option<PluginHost>) -> Re
     let style = report::style(terminal::stdout_takes_colour());
     let wrong = |text: String| {
         let failure = Some(Failure::Unplayed(text));
-        let whole = Outcome { name: "the file".to_owned(), failure, took: Duration::ZERO };
+        let whole = Outcome { name: "the file".to_owned(), failure, written: false, took: Duration::ZERO };
         FileOutcome { file: path.display().to_string(), cases: vec![whole] }
     };
     let source = match flow_file::read_as("the test file", path) {
         Ok(source) => source,
         Err(issue) => return Ok(wrong(report::plain(&issue, false))),
     };
-    let read = cases::read(&source);
+    let read = if args.write { cases::read_to_fill(&source) } else { cases::read(&source) };
     let Some(file) = &read.file else { return Ok(wrong(read.render(&read.issues, style))) };
     let wanted: Vec<&Case> = file.cases.iter().filter(|case| is_wanted(args, case)).collect();
     if wanted.is_empty() {
@@ -106,31 +111,99 @@ fn of_file(args: &TestArgs, path: &Path, plugins: &mut Option<PluginHost>) -> Re
         Some(host) => host,
         None => plugins.insert(start::plugin_host_at(args.cache_dir.clone())?),
     };
-    let cases = wanted.into_iter().map(|case| of_case(args, case, &plan, plugins)).collect();
-    Ok(FileOutcome { file: name, cases })
+    let mut played: Vec<PlayedCase<'_>> = Vec::new();
+    for case in wanted {
+        played.push(of_case(args, case, &plan, plugins));
+    }
+    if args.write
+        && let Err(text) = write(path, &source, &read, &mut played, &plan)
+    {
+        return Ok(wrong(text));
+    }
+    let told = |played: PlayedCase<'_>| {
+        if played.outcome.failure.is_some() && !played.logged.is_empty() {
+            let PlayedCase { outcome: Outcome { name, .. }, logged, .. } = &played;
+            terminal::print_error(&format!("what the flow logged in `{name}`:\n{logged}"));
+        }
+        played.outcome
+    };
+    Ok(FileOutcome { file: name, cases: played.into_iter().map(told).collect() })
+}
+
+/// A case with what came of it.
+struct PlayedCase<'c> {
+    case: &'c Case,
+    /// None where it could not be played.
+    played: Option<Played>,
+    outcome: Outcome,
+    logged: String,
+}
+
+/// Writes the expectations of those cases that are other than what came of them, and takes what was written for their
+/// outcome. The error is what to tell instead of it all.
+fn write(
+    path: &Path,
+    source: &SourceFile,
+    read: &ReadCases,
+    cases: &mut [PlayedCase<'_>],
+    plan: &Plan,
+) -> Result<(), String> {
+    let wants = |one: &PlayedCase<'_>| one.case.expect.unfilled || one.outcome.failure.is_some();
+    let filled = |one: &PlayedCase<'_>| {
+        wants(one) && one.played.as_ref().is_some_and(|played| fill::can_be_filled(one.case, played))
+    };
+    let chosen: Vec<(&Case, &Played)> = cases
+        .iter()
+        .filter(|one| filled(one))
+        .filter_map(|one| Some((one.case, one.played.as_ref()?)))
+        .collect();
+    let Some(text) = fill::filled(read, &chosen, plan) else { return Ok(()) };
+    let as_written = SourceFile { bytes: text.clone().into_bytes(), ..source.clone() };
+    let again = cases::read(&as_written);
+    let unwritten =
+        format!("{}: what came of the cases cannot be written; the file is as it was", source.name);
+    let style = report::style(terminal::stdout_takes_colour());
+    let Some(file) = &again.file else {
+        return Err(format!("{unwritten}\n{}", again.render(&again.issues, style)));
+    };
+    std::fs::write(path, &text).map_err(|error| format!("{unwritten}: {}", flow_file::words(&error)))?;
+    for one in cases.iter_mut() {
+        let now = file.cases.iter().find(|case| case.name.value == one.case.name.value);
+        let (Some(now), Some(played)) = (now, &one.played) else { continue };
+        one.outcome.written = filled(one);
+        // Places in the file have moved.
+        one.outcome.failure = differs(now, played);
+    }
+    Ok(())
+}
+
+fn differs(case: &Case, played: &Played) -> Option<Failure> {
+    let found = compare::compare(case, played);
+    (!found.is_empty()).then_some(Failure::Differs(found))
 }
 
 fn is_wanted(args: &TestArgs, case: &Case) -> bool {
     args.filter.as_ref().is_none_or(|filter| case.name.value.contains(filter))
 }
 
-fn of_case(args: &TestArgs, case: &Case, plan: &Plan, plugins: &PluginHost) -> Outcome {
+fn of_case<'c>(args: &TestArgs, case: &'c Case, plan: &Plan, plugins: &PluginHost) -> PlayedCase<'c> {
     let begun = Instant::now();
     let workers = args.workers_per_process.map(usize::from).or(case.workers).unwrap_or(1);
     logs::keep_back();
     let played = stage::play(case, plan, plugins, workers);
     let logged = logs::kept_back();
-    let failure = match played {
+    let (played, failure) = match played {
         Ok(played) => {
-            let found = compare::compare(case, &played);
-            (!found.is_empty()).then_some(Failure::Differs(found))
+            let failure = differs(case, &played);
+            (Some(played), failure)
         }
-        Err(error) => Some(Failure::Unplayed(format!("there is no folder for the case's plugins: {error}"))),
+        Err(error) => {
+            let text = format!("there is no folder for the case's plugins: {error}");
+            (None, Some(Failure::Unplayed(text)))
+        }
     };
-    if failure.is_some() && !logged.is_empty() {
-        terminal::print_error(&format!("what the flow logged in `{}`:\n{logged}", case.name.value));
-    }
-    Outcome { name: case.name.value.clone(), failure, took: begun.elapsed() }
+    let outcome = Outcome { name: case.name.value.clone(), failure, written: false, took: begun.elapsed() };
+    PlayedCase { case, played, outcome, logged }
 }
 
 /// The flow that a test file is about; an error is what to tell instead.

@@ -10,6 +10,8 @@ pub struct Outcome {
     pub name: String,
     /// None where it passed.
     pub failure: Option<Failure>,
+    /// Whether its expectation was written from what came.
+    pub written: bool,
     pub took: Duration,
 }
 
@@ -36,11 +38,13 @@ impl Failure {
             Failure::Unplayed(text) => text.trim_end().lines().map(str::to_owned).collect(),
             Failure::Differs(differences) => {
                 let mut lines = Vec::new();
-                for Difference { at, message, details } in differences {
-                    lines.push(format!("{file}:{}:{}: {message}", at.line, at.column));
-                    let details = details.iter().flat_map(|detail| detail.lines());
-                    lines.extend(details.map(|line| format!("  {line}")));
+                for Difference { at, message, details } in differences.iter().take(MOST_DIFFERENCES) {
+                    lines.push(cut(&format!("{file}:{}:{}: {message}", at.line, at.column)));
+                    let mut details = details.iter().flat_map(|detail| detail.lines());
+                    lines.extend(details.by_ref().take(MOST_DETAILS).map(|line| cut(&format!("  {line}"))));
+                    more(&mut lines, "  ", details.count());
                 }
+                more(&mut lines, "", differences.len().saturating_sub(MOST_DIFFERENCES));
                 lines
             }
         }
@@ -50,10 +54,30 @@ impl Failure {
     fn short(&self) -> String {
         match self {
             Failure::Differs(differences) => {
-                differences.first().map_or_else(String::new, |first| first.message.clone())
+                differences.first().map_or_else(String::new, |first| cut(&first.message))
             }
             Failure::Unplayed(text) => text.lines().next().unwrap_or_default().to_owned(),
         }
+    }
+}
+
+/// Differences of a case that are told, and lines of each: who has broken everything needs no more to see it.
+const MOST_DIFFERENCES: usize = 100;
+const MOST_DETAILS: usize = 20;
+
+/// Characters of a line.
+const LONGEST_LINE: usize = 1000;
+
+fn cut(line: &str) -> String {
+    match line.char_indices().nth(LONGEST_LINE) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
+fn more(lines: &mut Vec<String>, indent: &str, count: usize) {
+    if count > 0 {
+        lines.push(format!("{indent}and {count} more"));
     }
 }
 
@@ -73,6 +97,7 @@ pub fn human(files: &[FileOutcome], colour: bool) -> String {
         text.push_str(&format!("{file}\n"));
         for case in cases {
             match &case.failure {
+                None if case.written => text.push_str(&format!("  {green}wrote{plain} {}\n", case.name)),
                 None => text.push_str(&format!("  {green}ok{plain}   {}\n", case.name)),
                 Some(failure) => {
                     text.push_str(&format!("  {red}FAIL{plain} {}\n", case.name));
@@ -85,6 +110,11 @@ pub fn human(files: &[FileOutcome], colour: bool) -> String {
     }
     let (failed, all) = (failed(files), all(files));
     text.push_str(&format!("\n{} passed, {failed} failed\n", all - failed));
+    let written = files.iter().flat_map(|file| &file.cases).filter(|case| case.written).count();
+    if written > 0 {
+        let what = if written == 1 { "1 expectation was" } else { &format!("{written} expectations were") };
+        text.push_str(&format!("{what} written from what came out: read before you commit\n"));
+    }
     text
 }
 
@@ -184,8 +214,12 @@ mod tests {
             message: "topic `out`: record 0 is not as expected".to_owned(),
             details: vec!["payload.a is \"<\u{1}\", expected 2".to_owned()],
         };
-        let case =
-            |name: &str, failure| Outcome { name: name.to_owned(), failure, took: Duration::from_millis(5) };
+        let case = |name: &str, failure| Outcome {
+            name: name.to_owned(),
+            failure,
+            written: false,
+            took: Duration::from_millis(5),
+        };
         vec![FileOutcome {
             file: "a.test.yaml".to_owned(),
             cases: vec![
@@ -203,6 +237,19 @@ mod tests {
             "a.test.yaml\n  ok   one & two #3\n  FAIL bad\n    a.test.yaml:7:11: topic `out`: record 0 is not as expected\n\
              \x20     payload.a is \"<\u{1}\", expected 2\n  FAIL wrong\n    error[X]: no\n      at 1\n\n1 passed, 2 failed\n"
         );
+    }
+
+    #[test]
+    fn long_reports_are_cut() {
+        let at = Stretch { line: 1, column: 1, offset: 0, len: 0 };
+        let difference = Difference { at, message: "x".repeat(5000), details: vec!["y".to_owned(); 50] };
+        let failure = Some(Failure::Differs(vec![difference; 250]));
+        let outcome = Outcome { name: "long".to_owned(), failure, written: false, took: Duration::ZERO };
+        let files = [FileOutcome { file: "a".to_owned(), cases: vec![outcome] }];
+        let text = human(&files, false);
+        assert!(text.contains("\n      and 30 more\n") && text.contains("\n    and 150 more\n"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() < 1010));
+        assert!(junit(&files).lines().all(|line| line.chars().count() < 250_000));
     }
 
     #[test]

@@ -108,12 +108,141 @@ cases:
 0 passed, 1 failed
 "#;
     // The envelope that `failed` has holds the time of the failure.
-    let shown: String = printed
-        .lines()
-        .filter(|line| !line.contains("loom-error-kind"))
-        .map(|line| format!("{line}\n"))
-        .collect();
-    assert_eq!(shown, expected);
+    let (envelopes, shown): (Vec<&str>, Vec<&str>) =
+        printed.lines().partition(|line| line.contains("loom-error-kind"));
+    assert_eq!(shown.join("\n") + "\n", expected);
+    // What has failed, and how, is read first.
+    assert!(envelopes[0].starts_with("      process[0] wire: in/0 at 2: "), "{envelopes:?}");
+}
+
+#[test]
+fn numbers_are_exact_and_records_have_the_digits_of_the_file() {
+    let passing = r#"
+cases:
+  - name: digits are kept and values compared
+    records:
+      - json: { total: 9007199254740993, a: 12.50, b: 123456789012345678901234567890, c: 1e400, d: 0x10, e: +.5 }
+    expect:
+      topics:
+        out: [ { value: '{"a":12.50,"b":123456789012345678901234567890,"c":1e400,"d":16,"e":0.5,"total":9007199254740993}' } ]
+  - name: as expressions compare
+    records: [ { value: '{"total": 9007199254740993, "a": 290.0, "b": 18446744073709551615, "c": -0.0}' } ]
+    expect: { topics: { out: [ { json: { total: 9007199254740993, a: 290, b: 18446744073709551615, c: 0 } } ] } }
+"#;
+    passes(SOUND, passing);
+    for (is, wanted) in [
+        ("9007199254740993", "9007199254740992.0"),
+        ("9007199254740993", "9007199254740992"),
+        ("9007199254740992.0", "9007199254740993"),
+        ("18446744073709551615", "18446744073709551616.0"),
+        ("123456789012345678901234567891", "123456789012345678901234567890"),
+        ("11.1", "11.10000000000001"),
+    ] {
+        for form in ["json", "fields"] {
+            let case = format!(
+                "cases:\n  - name: near\n    records: [ {{ json: {{ total: {is} }} }} ]\n    expect: {{ topics: {{ out: [ {{ {form}: {{ total: {wanted} }} }} ] }} }}\n"
+            );
+            let printed = fails(SOUND, &case);
+            assert!(printed.contains(&format!("payload.total is {is}, expected {wanted}")), "{printed}");
+        }
+    }
+}
+
+#[test]
+fn another_order_is_told_as_such() {
+    let records = "[ { json: { total: 11 } }, { json: { total: 12 } }, { json: { total: 13 } } ]";
+    let wanted = "[ { json: { total: 13 } }, { json: { total: 11 } }, { json: { total: 12 } } ]";
+    let case = |order: &str| {
+        format!(
+            "cases:\n  - name: order\n    records: {records}\n    expect: {{ {order}topics: {{ out: {wanted} }} }}\n"
+        )
+    };
+    let printed = fails(SOUND, &case(""));
+    assert!(
+        printed.contains("topic `out`: what was expected came in another order")
+            && printed.contains("record 0 came as number 2 of 3")
+            && printed.contains("order: any")
+            && !printed.contains("missing")
+            && !printed.contains("not expected"),
+        "{printed}"
+    );
+    passes(SOUND, &case("order: any, "));
+}
+
+#[test]
+fn a_mistyped_payload_has_a_suggestion_and_nothing_expected_is_no_expectation() {
+    let printed = fails(SOUND, "cases:\n  - { name: x, records: [ { jsn: 1 } ], expect: {} }\n");
+    assert!(printed.contains("did you mean `json`?") && !printed.contains("needs a payload"), "{printed}");
+    let printed = fails(SOUND, "cases:\n  - name: x\n    records: [ { value: a } ]\n    expect:\n");
+    assert!(printed.contains("`expect` says nothing") && printed.contains("--write"), "{printed}");
+    let faults = "cases:\n  - { name: x, faults: [ { call: \"process[0]\", ends: trap } ], expect: {} }\n";
+    let printed = fails(SOUND, faults);
+    assert!(
+        printed.contains("process[0] calls no plugin") && !printed.contains("never happened"),
+        "{printed}"
+    );
+}
+
+/// Expectations that are empty or differ are written, all else of the file stays, and what was written holds.
+#[test]
+fn expectations_are_written_from_what_came() {
+    let cases = r#"# A comment.
+cases:
+  - name: empty
+    records:
+      - { key: "No", headers: [[a, "1"], [a, null]], json: { id: 1, total: 12.50, text: "a: \u001b\"b\"" } }
+      - value: not JSON
+      - { base64: /w== }
+    expect:
+  # Between cases.
+  - { name: in braces, records: [ { json: { total: 9007199254740993 } } ], expect: {topics: {out: []}} }
+  - name: a part of it
+    records: [ { json: { id: 1, total: 11 } }, { json: { id: 2, total: 12 } } ]
+    expect:
+      order: any
+      topics:
+        out:
+          - { fields: { id: 2 } } # gone
+          - json: { id: 1 }
+      ledger: { registered: 7 }
+  - name: holds
+    records: [ { json: { total: 11 } } ]
+    expect: { topics: { out: [ { fields: { total: 11.0 } } ] } } # stays
+  - name: fails though it should not
+    timeout: 1s
+    records: [ { json: { total: 11 } } ]
+    faults: [ { kill: read, at: 0 }, { refuse: out, at: 0, times: 1 } ]
+    expect: { stops: never }
+"#;
+    let folder = folder(SOUND, cases);
+    let ended = folder.run(&["test", "--write"]);
+    ended.expect_status(1);
+    assert!(
+        ended.stdout.contains(
+            "  wrote empty\n  wrote in braces\n  wrote a part of it\n  ok   holds\n  FAIL fails though"
+        ) && ended.stdout.contains("3 expectations were written from what came out"),
+        "{ended:#?}"
+    );
+    let file = fs::read_to_string(folder.path().join("flow.test.yaml")).expect("the file");
+    for part in [
+        "# A comment.\ncases:\n",
+        "    expect:\n      topics:\n        failed:\n          - { fields: { kind: wire, node: \"process[0]\", record: { offset: 1 } } }\n",
+        "{ key: \"No\", headers: [ [a, \"1\"], [a, null] ], json: { id: 1, text: \"a: \\u001b\\\"b\\\"\", total: 12.50 } }\n",
+        "      offsets: { in: { 0: 3 } }\n  # Between cases.\n",
+        "expect: { topics: { out: [ { json: { total: 9007199254740993 } } ] } } }\n",
+        "          - { fields: { id: 2 } }\n",
+        "          - { json: { id: 1, total: 11 } }\n",
+        "      order: any\n      ledger: { registered: 2 }\n",
+        "expect: { topics: { out: [ { fields: { total: 11.0 } } ] } } # stays\n",
+        "expect: { stops: never }\n",
+    ] {
+        assert!(file.contains(part), "{part}\n{file}");
+    }
+    let again = folder.run(&["test", "--filter", "empty"]);
+    again.expect_status(0);
+    let whole = folder.run(&["test", "--write"]);
+    assert!(whole.stdout.contains("4 passed, 1 failed\n") && !whole.stdout.contains("wrote"), "{whole:#?}");
+    assert_eq!(fs::read_to_string(folder.path().join("flow.test.yaml")).expect("the file"), file);
 }
 
 #[test]
@@ -123,13 +252,14 @@ fn a_failing_case_shows_what_its_flow_logged() {
     let ended = folder(&flow, cases).run(&["test"]);
     ended.expect_status(1);
     assert!(
-        ended.stdout.contains("in/0 at 0 was dropped, a wire error at process[0]:")
+        ended.stdout.contains("process[0] wire: in/0 at 0 was dropped:")
             && ended.stdout.ends_with("1 passed, 1 failed\n"),
         "{ended:#?}"
     );
     assert!(
         ended.stderr.starts_with("what the flow logged in `no route`:\n")
             && ended.stderr.contains("record failed, dropped")
+            && !ended.stderr.contains(" running ")
             && !ended.stderr.contains("`known`"),
         "{ended:#?}"
     );

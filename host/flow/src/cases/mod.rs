@@ -14,9 +14,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use loom_types::ErrorKind;
-use serde_json::Value as Json;
 
 use crate::ask::Environment;
+use crate::expr::ExactJson;
 use crate::issue::{Code, Issue, Severity, Stretch};
 use crate::reader::{self, Part};
 use crate::render::{self, HumanStyle};
@@ -170,6 +170,10 @@ pub enum KillAt {
 pub struct Expect {
     /// Where it stands.
     pub at: Stretch,
+    /// Whether nothing stands there, to be filled.
+    pub unfilled: bool,
+    /// What is replaced where it is written anew; none where its text is another place's too (an anchor).
+    pub place: Option<ExpectPlace>,
     /// By topic: all of its records.
     pub topics: Option<BTreeMap<String, Placed<Vec<OutputRecord>>>>,
     /// By plugin: all that it wrote.
@@ -186,6 +190,44 @@ pub struct Expect {
     pub offsets: BTreeMap<(String, i32), Placed<i64>>,
     /// What a failure that stops the flow says; none for no failure.
     pub stops: Option<Placed<String>>,
+}
+
+impl Expect {
+    /// Whether it names nothing: the case holds for whatever the flow writes, if it ends well.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let Expect {
+            at: _,
+            unfilled: _,
+            place: _,
+            topics,
+            sinks,
+            any_order: _,
+            errors,
+            ledger,
+            ended,
+            offsets,
+            stops,
+        } = self;
+        topics.is_none()
+            && sinks.is_none()
+            && errors.is_empty()
+            && ledger.is_empty()
+            && ended.is_empty()
+            && offsets.is_empty()
+            && stops.is_none()
+    }
+}
+
+/// The text of an expectation, from after the colon of its key to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExpectPlace {
+    /// Its first byte.
+    pub start: usize,
+    /// The byte after its last.
+    pub end: usize,
+    /// The column of its key, where it may be a block; none between braces.
+    pub indent: Option<usize>,
 }
 
 /// A record that must have been written; what is none is not compared.
@@ -211,9 +253,9 @@ pub enum Body {
     /// These bytes, or none at all.
     Bytes(Option<Vec<u8>>),
     /// This JSON, whatever its form.
-    Json(Json),
+    Json(ExactJson),
     /// JSON that has these fields, at every depth.
-    Fields(Json),
+    Fields(ExactJson),
 }
 
 /// A failure that no route took; what is none is not compared.
@@ -253,6 +295,12 @@ impl ReadCases {
         Issue { severity, code, message, file, at, related: None, path, hint }
     }
 
+    /// The file's text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Issues of this file for people, each with its excerpt.
     #[must_use]
     pub fn render(&self, issues: &[Issue], style: HumanStyle) -> String {
@@ -282,9 +330,29 @@ impl Environment for Nothing {
     }
 }
 
+/// Whether an `expect:` with nothing is wrong, or is about to be filled.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unfilled {
+    /// It is wrong: it would hold whatever comes.
+    Refused,
+    /// It will be filled.
+    Taken,
+}
+
 /// Reads a test file. Never panics, whatever the bytes are.
 #[must_use]
 pub fn read(source: &SourceFile) -> ReadCases {
+    read_as(source, Unfilled::Refused)
+}
+
+/// As [`read`], for expectations that are about to be written: an `expect:` with nothing is taken as one that names
+/// nothing.
+#[must_use]
+pub fn read_to_fill(source: &SourceFile) -> ReadCases {
+    read_as(source, Unfilled::Taken)
+}
+
+fn read_as(source: &SourceFile, unfilled: Unfilled) -> ReadCases {
     let (text, not_text) = Text::decode(&source.bytes);
     let shown = text.as_str().to_owned();
     let mut report = Report::new(vec![(source.name.clone(), text)]);
@@ -303,7 +371,7 @@ pub fn read(source: &SourceFile) -> ReadCases {
             masks: Vec::new(),
             expression_env: BTreeMap::new(),
         };
-        file = read::file(&mut cx, &root);
+        file = read::file(&mut cx, &root, unfilled);
     }
     let file = file.filter(|_| !report.has_errors());
     ReadCases { file, issues: report.finish(), name: source.name.clone(), text: shown }

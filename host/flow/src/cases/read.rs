@@ -8,7 +8,8 @@ use loom_types::{Ending, ErrorKind};
 
 use super::records::{input, output};
 use super::{
-    CallEnd, Case, CaseFile, Expect, ExpectedError, Fault, FaultKind, KillAt, OutputRecord, Placed, RecordAt,
+    CallEnd, Case, CaseFile, Expect, ExpectPlace, ExpectedError, Fault, FaultKind, KillAt, OutputRecord,
+    Placed, RecordAt, Unfilled,
 };
 use crate::grammar::{self, MOST_PARTITIONS, MOST_WORKERS};
 use crate::issue::{Code, Stretch};
@@ -24,7 +25,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// The counts of the ledger.
 const COUNTS: [&str; 7] = ["registered", "resolved", "outstanding", "skipped", "minted", "consumed", "live"];
 
-pub(super) fn file(cx: &mut Cx<'_>, root: &Node) -> Option<CaseFile> {
+pub(super) fn file(cx: &mut Cx<'_>, root: &Node, unfilled: Unfilled) -> Option<CaseFile> {
     let Content::Mapping(entries) = &root.content else {
         let place = Place { span: root.span, path: Arc::from("") };
         let message = format!("a test file is a mapping, not {}", root.what());
@@ -50,7 +51,7 @@ pub(super) fn file(cx: &mut Cx<'_>, root: &Node) -> Option<CaseFile> {
         if items.is_empty() {
             cx.error(&field.place(), Code::ValueInvalid, "`cases` holds no case");
         }
-        read.extend(items.iter().filter_map(|item| case(cx, item)));
+        read.extend(items.iter().filter_map(|item| case(cx, item, unfilled)));
         same_names(cx, &items, &read);
     }
     fields.finish(cx, "a test file");
@@ -71,7 +72,7 @@ fn same_names(cx: &mut Cx<'_>, items: &[Field<'_>], cases: &[Case]) {
     }
 }
 
-fn case(cx: &mut Cx<'_>, item: &Field<'_>) -> Option<Case> {
+fn case(cx: &mut Cx<'_>, item: &Field<'_>, unfilled: Unfilled) -> Option<Case> {
     let mut fields = Fields::of(cx, item)?;
     let called = fields.need(cx, "name").and_then(|field| name(cx, &field));
     let workers = fields.take("workers").and_then(|field| bounded(cx, &field, MOST_WORKERS));
@@ -83,7 +84,8 @@ fn case(cx: &mut Cx<'_>, item: &Field<'_>) -> Option<Case> {
     let records = records.iter().filter_map(|item| input(cx, item)).collect();
     let faults = fields.take("faults").and_then(|field| items(cx, &field, "faults")).unwrap_or_default();
     let faults = faults.iter().filter_map(|item| fault(cx, item)).collect();
-    let expect = fields.need(cx, "expect").and_then(|field| expect(cx, &field));
+    let in_braces = cx.report.text(item.node.span).slice(item.node.span).starts_with('{');
+    let expect = fields.need(cx, "expect").and_then(|field| expect(cx, &field, unfilled, in_braces));
     fields.finish(cx, "a case");
     Some(Case {
         name: placed(cx, called?),
@@ -162,7 +164,15 @@ fn record_at(cx: &mut Cx<'_>, fields: &mut Fields<'_>) -> Option<Placed<RecordAt
     Some(Placed { value, at: stretch(cx, &field.place()) })
 }
 
-fn expect(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<Expect> {
+fn expect(cx: &mut Cx<'_>, field: &Field<'_>, unfilled: Unfilled, in_braces: bool) -> Option<Expect> {
+    if field.node.is_null() && unfilled == Unfilled::Refused {
+        let message = "`expect` says nothing, and would hold whatever comes";
+        let problem = Problem::error(Code::ValueInvalid, message).hint(
+            "let `loom-host test --write` fill it, or write `expect: {}` where the flow only has to end well",
+        );
+        cx.push(&field.key_place(), problem);
+        return None;
+    }
     let mut fields = Fields::of(cx, field)?;
     let topics = fields.take("topics").map(|field| outputs(cx, &field));
     let sinks = fields.take("sinks").map(|field| outputs(cx, &field));
@@ -173,13 +183,15 @@ fn expect(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<Expect> {
     let mut counts = BTreeMap::new();
     let mut ended = BTreeMap::new();
     if let Some(field) = fields.take("ledger") {
-        (counts, ended) = ledger(cx, &field)?;
+        (counts, ended) = ledger(cx, &field).unwrap_or_default();
     }
     let offsets = fields.take("offsets").map(|field| offsets(cx, &field)).unwrap_or_default();
     let stops = placed_name(cx, fields.take("stops"));
     fields.finish(cx, "`expect`");
     Some(Expect {
         at: stretch(cx, &field.key_place()),
+        unfilled: field.node.is_null(),
+        place: expect_place(cx, field, in_braces),
         topics,
         sinks,
         any_order: any_order.is_some_and(|at| at.value),
@@ -189,6 +201,24 @@ fn expect(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<Expect> {
         offsets,
         stops,
     })
+}
+
+/// What stands behind the key, where it is this case's alone.
+fn expect_place(cx: &Cx<'_>, field: &Field<'_>, in_braces: bool) -> Option<ExpectPlace> {
+    let text = cx.report.text(field.key_span);
+    let key = text.stretch(field.key_span);
+    let key_end = key.offset + key.len;
+    let rest = text.as_str().get(key_end..)?;
+    let colon = rest.find(':').filter(|at| rest[..*at].trim().is_empty())?;
+    let start = key_end + colon + 1;
+    let value = text.stretch(field.node.span);
+    let end = if field.node.is_null() && value.len == 0 { start } else { value.offset + value.len };
+    let written = text.as_str().get(start..end)?;
+    // What an alias stands for is somewhere else, and what an anchor names is of use to others.
+    let comes_after = field.node.is_null() || value.offset >= start;
+    let shared = written.trim_start().starts_with(['&', '*']);
+    let indent = (!in_braces).then_some(key.column - 1);
+    (comes_after && !shared).then(|| ExpectPlace { start, end: start + written.trim_end().len(), indent })
 }
 
 fn outputs(cx: &mut Cx<'_>, field: &Field<'_>) -> BTreeMap<String, Placed<Vec<OutputRecord>>> {

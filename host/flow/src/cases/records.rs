@@ -6,8 +6,9 @@ use serde_json::Value as Json;
 
 use super::read::{number, partition, placed_name, stretch};
 use super::{Body, Header, InputRecord, OutputRecord};
+use crate::expr::ExactJson;
 use crate::issue::Code;
-use crate::reader::{Content, Node, Scalar, to_json};
+use crate::reader::{Content, Node, NotJson, Scalar, to_json};
 use crate::report::{Place, Problem};
 use crate::spec::Cx;
 use crate::spec::fields::{Field, Fields, refuse_tag};
@@ -28,9 +29,17 @@ pub(super) fn input(cx: &mut Cx<'_>, item: &Field<'_>) -> Option<InputRecord> {
     let of_json = fields.take("json").map(|field| json(cx, &field).map(|json| json.to_string().into_bytes()));
     let coded = fields.take("base64").map(|field| base64(cx, field.node, &field.place()));
     let payload = match (value, of_json, coded) {
-        (Some(value), _, _) => value?,
-        (_, Some(bytes), _) | (_, _, Some(bytes)) => Some(bytes?),
-        (None, None, None) => {
+        (Some(value), _, _) => Some(value),
+        (_, Some(bytes), _) | (_, _, Some(bytes)) => Some(bytes.map(Some)),
+        (None, None, None) => None,
+    };
+    let (mistyped, has_form) = (fields.has_unknown(), FORMS.iter().any(|form| fields.has(form)));
+    fields.finish(cx, "a record that is read");
+    let payload = match payload {
+        Some(payload) => payload?,
+        // A mistyped key has its own hint, and most probably is the payload.
+        None if mistyped || has_form => return None,
+        None => {
             let problem = Problem::error(Code::MissingKey, "a record that is read needs a payload");
             cx.push(
                 &place,
@@ -39,7 +48,6 @@ pub(super) fn input(cx: &mut Cx<'_>, item: &Field<'_>) -> Option<InputRecord> {
             return None;
         }
     };
-    fields.finish(cx, "a record that is read");
     Some(InputRecord {
         at: stretch(cx, &place),
         topic,
@@ -67,7 +75,7 @@ pub(super) fn output(cx: &mut Cx<'_>, item: &Field<'_>) -> Option<OutputRecord> 
     }
     if let Some(field) = fields.take("fields") {
         let json = json(cx, &field)?;
-        if !json.is_object() {
+        if !matches!(json, ExactJson::Object(_)) {
             field.wrong_type(cx, "a mapping of fields");
             return None;
         }
@@ -145,9 +153,9 @@ fn base64(cx: &mut Cx<'_>, node: &Node, place: &Place) -> Option<Vec<u8>> {
     }
 }
 
-fn json(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<Json> {
+fn json(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<ExactJson> {
     let mut faults = Vec::new();
-    let json = to_json(field.node, &mut |_, _| None, &mut faults);
+    let json = exact(field.node, &mut faults);
     if faults.is_empty() {
         return Some(json);
     }
@@ -156,6 +164,67 @@ fn json(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<Json> {
         cx.error(&place, Code::ValueInvalid, fault.message);
     }
     None
+}
+
+/// A tree as JSON, with every digit of its numbers. The tree's own bound on nesting holds here too.
+fn exact(node: &Node, faults: &mut Vec<NotJson>) -> ExactJson {
+    match &node.content {
+        Content::Sequence(items) if node.tag.is_none() => {
+            ExactJson::List(items.iter().map(|item| exact(item, faults)).collect())
+        }
+        Content::Mapping(entries) if node.tag.is_none() => {
+            let fields = entries.iter().map(|entry| (entry.key.text.clone(), exact(&entry.value, faults)));
+            ExactJson::Object(fields.collect())
+        }
+        Content::Scalar(scalar) if node.tag.is_none() && scalar.plain => match number_text(&scalar.text) {
+            Some(digits) => ExactJson::Number(digits),
+            None => other(node, faults),
+        },
+        _ => other(node, faults),
+    }
+}
+
+/// What is no list, no mapping and no decimal number.
+fn other(node: &Node, faults: &mut Vec<NotJson>) -> ExactJson {
+    match to_json(node, &mut |_, _| None, faults) {
+        Json::Bool(value) => ExactJson::Bool(value),
+        Json::String(text) => ExactJson::Text(text),
+        Json::Number(number) => ExactJson::Number(number.to_string()),
+        _ => ExactJson::Null,
+    }
+}
+
+/// A decimal number of YAML in JSON's form; none for what is no number. Digits with a zero before them are text.
+fn number_text(text: &str) -> Option<String> {
+    let (sign, rest) = match text.as_bytes().first()? {
+        b'-' => ("-", &text[1..]),
+        b'+' => ("", &text[1..]),
+        _ => ("", text),
+    };
+    let (mantissa, exponent) = rest.split_at(rest.find(['e', 'E']).unwrap_or(rest.len()));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let power = exponent.get(1..).map(|power| power.strip_prefix(['+', '-']).unwrap_or(power));
+    let (whole, fraction) = match mantissa.split_once('.') {
+        Some((whole, fraction)) => (whole, Some(fraction)),
+        None => (mantissa, None),
+    };
+    let is_number = digits(whole)
+        && fraction.is_none_or(digits)
+        && power.is_none_or(|power| !power.is_empty() && digits(power))
+        && !(whole.is_empty() && fraction.is_none_or(str::is_empty));
+    let is_part_number = fraction.is_none() && power.is_none() && whole.len() > 1 && whole.starts_with('0');
+    if !is_number || is_part_number {
+        return None;
+    }
+    let whole = match whole.trim_start_matches('0') {
+        "" => "0",
+        some => some,
+    };
+    Some(match fraction {
+        None => format!("{sign}{whole}{exponent}"),
+        Some("") => format!("{sign}{whole}.0{exponent}"),
+        Some(fraction) => format!("{sign}{whole}.{fraction}{exponent}"),
+    })
 }
 
 /// Headers as a mapping, or as a list of pairs where a name comes twice.

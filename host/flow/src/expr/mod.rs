@@ -21,6 +21,7 @@
 
 mod cache;
 mod eval;
+mod exact;
 mod functions;
 mod guard;
 mod issue;
@@ -31,6 +32,7 @@ mod number;
 mod output;
 mod parse;
 mod pattern;
+mod repair;
 mod suggest;
 mod tape;
 mod time;
@@ -45,8 +47,10 @@ use std::fmt;
 use loom_types::Batch;
 
 pub use cache::PayloadCache;
+pub use exact::{ExactJson, same_number};
 pub use guard::in_guarded_evaluation;
 pub use issue::{EvalError, ExprIssue};
+pub(crate) use repair::{field, repaired};
 
 use eval::{Eval, Evaluator, Fault};
 use node::Node;
@@ -155,6 +159,11 @@ impl<'a> Scope<'a> {
 impl Expr {
     /// Compiles an expression: at most 4 KiB, nested to a bounded depth. The issue is the first that was found.
     pub fn compile(text: &str) -> Result<Expr, ExprIssue> {
+        Self::compiled(text).map_err(|issue| repair::explained(text, issue))
+    }
+
+    /// As [`Expr::compile`], with the issue as it was found.
+    fn compiled(text: &str) -> Result<Expr, ExprIssue> {
         limits::check(text)?;
         let compiled = guard::guarded(|| {
             let (tree, info) = parse::parse(text)?;
@@ -256,18 +265,20 @@ impl Expr {
         }
     }
 
+    /// The cause first, and behind it so much of the expression that it is recognised.
     #[cold]
     fn error(&self, fault: Fault) -> EvalError {
-        const SHOWN: usize = 200;
-        let text = match self.source.char_indices().nth(SHOWN) {
-            Some((at, _)) => format!("expression `{}…`", &self.source[..at]),
-            None => format!("expression `{}`", self.source),
+        const SHOWN: usize = 60;
+        let line = self.source.split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = match line.char_indices().nth(SHOWN) {
+            Some((at, _)) => format!("in `{}…`", &line[..at]),
+            None => format!("in `{line}`"),
         };
         match fault {
-            Fault::Wire(problem) => EvalError::Wire(format!("{text}: {problem}")),
-            Fault::Task(problem) => EvalError::Task(format!("{text}: {problem}")),
+            Fault::Wire(problem) => EvalError::Wire(format!("{problem} ({text})")),
+            Fault::Task(problem) => EvalError::Task(format!("{problem} ({text})")),
             Fault::Spent => {
-                EvalError::Task(format!("{text}: it takes too long for this record (cost limit)"))
+                EvalError::Task(format!("it takes too long for this record (cost limit) ({text})"))
             }
         }
     }

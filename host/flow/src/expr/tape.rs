@@ -10,6 +10,9 @@ use std::fmt;
 /// How deep arrays and objects may be nested, as in serde_json.
 const MAX_DEPTH: usize = 128;
 
+/// What is said of a payload that is nested deeper.
+const TOO_DEEP: &str = "nested deeper than 128 levels, which is as deep as the host reads,";
+
 /// Entries whose memory a tape keeps: a MiB.
 const KEPT: usize = 1 << 16;
 
@@ -58,7 +61,9 @@ pub(super) struct NotJson {
 
 impl fmt::Display for NotJson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the payload is not JSON: {} at byte {}", self.problem, self.at)
+        // What is too deep may well be JSON.
+        let what = if self.problem == TOO_DEEP { "" } else { "not JSON: " };
+        write!(f, "the payload is {what}{} at byte {}", self.problem, self.at)
     }
 }
 
@@ -154,7 +159,7 @@ impl Reader<'_> {
                 Some(b'n') => return self.word(b"null", Kind::Null),
                 Some(opening @ (b'{' | b'[')) => {
                     if self.open.len() == MAX_DEPTH {
-                        return Err("nested deeper than 128 levels");
+                        return Err(TOO_DEEP);
                     }
                     let object = opening == b'{';
                     let container = self.entries.len() as TapeIndex;

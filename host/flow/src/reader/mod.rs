@@ -12,7 +12,7 @@ mod overlay;
 mod quoting;
 mod tree;
 
-pub(crate) use json::{to_json, zero_led};
+pub(crate) use json::{NotJson, to_json, zero_led};
 pub(crate) use overlay::overlay;
 pub(crate) use quoting::{advice, rewrite, truncated};
 pub(crate) use tree::{Content, Entry, Key, Node, Scalar};

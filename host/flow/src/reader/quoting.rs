@@ -4,6 +4,7 @@
 //! expression, what the user meant is everything after the key; that is certain enough to write the line anew, and to
 //! read on with it so that the rest of the file is checked as well.
 
+use crate::expr::repaired;
 use crate::text::{Span, Text};
 
 /// Keys whose value may be an expression.
@@ -35,13 +36,28 @@ pub(crate) fn rewrite(line: &str) -> Option<Rewritten> {
         // `{ if: a ? b : c, process: … }`: where the expression ends is a guess.
         return None;
     }
+    let (value, rest) = if in_braces { expression_of(value) } else { (value, "") };
     let quoted = quote(value)?;
     let columns = (line[..at].chars().count(), line[..at + value.len()].chars().count());
+    // The hint is of an expression that compiles, where it is known what was meant.
+    let meant = repaired(value).and_then(|meant| quote(&meant));
     Some(Rewritten {
-        line: format!("{}{quoted}{tail}", &line[..at]),
-        shown: format!("{key}: {quoted}"),
+        line: format!("{}{quoted}{rest}{tail}", &line[..at]),
+        shown: format!("{key}: {}", meant.as_ref().unwrap_or(&quoted)),
         columns,
     })
+}
+
+/// The expression that a value between braces begins with, and what comes behind it: keys that stand beside.
+fn expression_of(value: &str) -> (&str, &str) {
+    let ends = value.match_indices(',').map(|(at, _)| at);
+    let mut ends: Vec<usize> = ends.filter(|at| value[at + 1..].contains(':')).collect();
+    ends.push(value.len());
+    ends.into_iter()
+        .rev()
+        .map(|end| value.split_at(end))
+        .find(|(head, _)| repaired(head).is_some())
+        .unwrap_or((value, ""))
 }
 
 /// The expression in quotes that keep every character, if one pair of quotes can.
@@ -138,11 +154,30 @@ mod tests {
             ("  - filter: [1] == payload.x", Some("  - filter: \"[1] == payload.x\"")),
             ("    key: 'a' + \"b\"", Some("    key: '''a'' + \"b\"'")),
             ("  - { filter: !payload.ok }", Some("  - { filter: \"!payload.ok\" }")),
+            (
+                "  - { if: !payload.ok, process: [ drain, { step: x } ] }",
+                Some("  - { if: \"!payload.ok\", process: [ drain, { step: x } ] }"),
+            ),
             ("  - filter: payload.x > 1", None),
             ("  - filter: 'payload.x > 1' # why", None),
             ("  - step: !x", None),
         ] {
             assert_eq!(rewrite(line).map(|rewritten| rewritten.line).as_deref(), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_hint_is_of_an_expression_that_compiles() {
+        for (line, expected) in [
+            ("  - filter: !has(payload[\"user-id\"])", "filter: \"!('user-id' in payload)\""),
+            ("  - filter: !payload.user-id", "filter: \"!payload['user-id']\""),
+            (
+                "  - filter: \"a\" in payload.tags and payload.b",
+                "filter: '\"a\" in payload.tags && payload.b'",
+            ),
+            ("  - { if: !payload.in, process: [ drain ] }", "if: \"!payload['in']\""),
+        ] {
+            assert_eq!(rewrite(line).map(|rewritten| rewritten.shown).as_deref(), Some(expected), "{line}");
         }
     }
 }

@@ -124,7 +124,12 @@ impl Cx<'_> {
                 Code::InterpolationInvalid,
                 format!("`{written}` is no reference: {why}"),
             )
-            .hint("write `${NAME}`, `${NAME:-default}` or `${file:PATH}`; `$${` stands for a literal `${`");
+            .hint(if written.starts_with("${!") {
+                "`${! … }` is another tool's: what depends on the record is an expression of its own, as `key: payload.id` or \
+                 `by: payload.kind`"
+            } else {
+                "write `${NAME}`, `${NAME:-default}` or `${file:PATH}`; `$${` stands for a literal `${`"
+            });
             self.push(place, problem);
         }
         for (written, why) in &out.unset {

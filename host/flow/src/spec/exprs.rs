@@ -8,11 +8,11 @@ use std::sync::Arc;
 use super::cx::Cx;
 use super::fields::{Field, Fields, nearest};
 use super::values::{Text, name};
-use crate::expr::{Expr, ResultKind};
+use crate::expr::{Expr, ResultKind, field as field_of, repaired};
 use crate::grammar::{PLUGIN_REFERENCE, Value};
 use crate::interpolate::has_reference;
 use crate::issue::Code;
-use crate::reader::{Content, advice, rewrite, truncated};
+use crate::reader::{Content, Node, advice, rewrite, truncated};
 use crate::report::{Place, Problem};
 use crate::text::{Pos, Span};
 
@@ -61,14 +61,15 @@ pub(crate) fn expression(cx: &mut Cx<'_>, field: &Field<'_>, wants: Wants) -> Ex
     let broken = ExprSpec { expr: None };
     let place = field.place();
     let Content::Scalar(scalar) = &field.node.content else {
-        return not_text(cx, field);
+        return not_text(cx, field, wants);
     };
     if let Some(tag) = &field.node.tag {
         // The line has all of it; the tree has lost what YAML took for an anchor.
         let line = rewrite(cx.report.text(field.node.span).line(field.node.span.start.line));
-        let hint = line
-            .map(|line| format!("write `{}`", line.shown))
-            .unwrap_or_else(|| advice(field.key, format!("{tag} {}", scalar.text).trim_end()));
+        let hint = line.map(|line| format!("write `{}`", line.shown)).unwrap_or_else(|| {
+            let whole = format!("{tag} {}", scalar.text);
+            advice(field.key, &repaired(whole.trim_end()).unwrap_or(whole))
+        });
         let problem = Problem::error(Code::ExpressionQuoting, "YAML reads what starts with `!` as a tag");
         cx.push(&place, problem.hint(hint));
         return broken;
@@ -97,14 +98,19 @@ pub(crate) fn expression(cx: &mut Cx<'_>, field: &Field<'_>, wants: Wants) -> Ex
         Ok(expr) => expr,
         Err(issue) => {
             let cut = truncated(cx.report.text(field.node.span), field.node.span).filter(|_| scalar.plain);
-            if let Some(rest) = cut.filter(|rest| Expr::compile(&format!("{text}{rest}")).is_ok()) {
+            if let Some(whole) = cut.and_then(|rest| repaired(&format!("{text}{rest}"))) {
                 let message = "YAML ends this expression at ` #`, where a comment starts";
-                let hint = advice(field.key, &format!("{text}{rest}"));
+                let hint = advice(field.key, &whole);
                 cx.push(&place, Problem::error(Code::ExpressionQuoting, message).hint(hint));
                 return broken;
             }
             let span = inside(cx, field.node.span, text, &issue.span).unwrap_or(place.span);
-            let hint = literal_hint(field.key, text, wants).or(issue.hint);
+            // Between quotes of one kind a hint with such quotes would not do as it stands.
+            let written = cx.report.text(field.node.span).slice(field.node.span);
+            let whole = if written.starts_with('\'') { repaired(text) } else { None };
+            let hint = literal_hint(field.key, text, wants)
+                .or(whole.map(|whole| advice(field.key, &whole)))
+                .or(issue.hint);
             let problem = Problem::error(Code::ExpressionInvalid, issue.message).maybe_hint(hint);
             cx.report.push_at(span, &place.path, problem);
             return broken;
@@ -115,23 +121,59 @@ pub(crate) fn expression(cx: &mut Cx<'_>, field: &Field<'_>, wants: Wants) -> Ex
     ExprSpec { expr: Some(Arc::new(expr)) }
 }
 
-/// A list or a mapping where an expression belongs: CEL writes both as YAML does.
-fn not_text(cx: &mut Cx<'_>, field: &Field<'_>) -> ExprSpec {
+/// A list or a mapping where an expression belongs: CEL writes both as YAML does, but for names in quotes.
+fn not_text(cx: &mut Cx<'_>, field: &Field<'_>, wants: Wants) -> ExprSpec {
     let written = cx.report.text(field.node.span).slice(field.node.span).to_owned();
     let flow = written.starts_with(['[', '{']) && !written.contains('\n');
-    if flow {
-        let message = format!("YAML reads this expression as {}", field.node.what());
-        let hint = advice(field.key, &written);
-        cx.push(&field.place(), Problem::error(Code::ExpressionQuoting, message).hint(hint));
-    } else {
-        field.wrong_type(cx, "an expression");
+    let meant = if flow { repaired(&written) } else { None };
+    let made = || Some(made_of(field.node)).filter(|made| Expr::compile(made).is_ok());
+    match meant.or_else(|| if wants == Wants::Payload { made() } else { None }) {
+        Some(meant) => {
+            let message = format!("YAML reads this expression as {}", field.node.what());
+            let hint = advice(field.key, &meant);
+            cx.push(&field.place(), Problem::error(Code::ExpressionQuoting, message).hint(hint));
+        }
+        None if flow => {
+            let message = format!("YAML reads this expression as {}", field.node.what());
+            let hint = format!("write an expression in quotes: `{}: \"payload.total > 10\"`", field.key);
+            cx.push(&field.place(), Problem::error(Code::ExpressionQuoting, message).hint(hint));
+        }
+        None => field.wrong_type(cx, "an expression"),
     }
     ExprSpec { expr: None }
+}
+
+/// What a tree of YAML stands for as an expression: its leaves are expressions where they are, and else texts.
+fn made_of(node: &Node) -> String {
+    let text = |text: &str| format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"));
+    match &node.content {
+        Content::Sequence(items) => {
+            format!("[{}]", items.iter().map(made_of).collect::<Vec<_>>().join(", "))
+        }
+        Content::Mapping(entries) => {
+            let entries =
+                entries.iter().map(|entry| format!("{}: {}", text(&entry.key.text), made_of(&entry.value)));
+            format!("{{{}}}", entries.collect::<Vec<_>>().join(", "))
+        }
+        Content::Scalar(_) if node.is_null() => "null".to_owned(),
+        Content::Scalar(scalar) => {
+            // A word alone may be the name of a type, which is not meant.
+            let reads = ["payload", "msg", "env"].iter().any(|root| scalar.text.contains(root));
+            let literal =
+                matches!(scalar.text.as_str(), "true" | "false") || scalar.text.parse::<f64>().is_ok();
+            let is_expression = reads || scalar.plain && literal;
+            repaired(&scalar.text).filter(|_| is_expression).unwrap_or_else(|| text(&scalar.text))
+        }
+    }
 }
 
 /// `env.NAME` in place of the first `${NAME}`.
 fn env_hint(text: &str) -> String {
     let inner = text.split("${").nth(1).unwrap_or_default();
+    if inner.starts_with('!') {
+        return "`${! … }` is another tool's: write the expression alone, with `payload.field` for a field"
+            .to_owned();
+    }
     let name: String = inner.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
     let name = if name.is_empty() { "NAME" } else { &name };
     format!("write `env.{name}`, which is a string")
@@ -143,7 +185,8 @@ fn literal_hint(key: &str, text: &str, wants: Wants) -> Option<String> {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
     word.then(|| {
         format!(
-            "a field of the record is `payload.{text}`; a text has quotes of its own: `{key}: \"'{text}'\"`"
+            "a field of the record is `{}`; a text has quotes of its own: `{key}: \"'{text}'\"`",
+            field_of("payload", text)
         )
     })
 }

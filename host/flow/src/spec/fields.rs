@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use super::cx::{Cx, child, item, key_place};
+use super::foreign;
 use crate::grammar::{self, Mapping, Value};
 use crate::issue::Code;
 use crate::reader::{Content, Entry, Key, Node};
@@ -122,6 +123,11 @@ impl<'n> Fields<'n> {
         self.entries.iter().any(|entry| entry.key.text == key)
     }
 
+    /// Whether there is a key that the mapping does not have.
+    pub(crate) fn has_unknown(&self) -> bool {
+        self.entries.iter().any(|entry| !self.knows(&entry.key.text))
+    }
+
     /// Reports every key that the mapping does not have. `what` is the mapping in words, such as "`kafka.consumer`".
     pub(crate) fn finish(self, cx: &mut Cx<'_>, what: &str) {
         debug_assert!(
@@ -182,9 +188,15 @@ pub(crate) fn example(key: &str) -> Option<&'static str> {
 
 /// Reports a key that its mapping does not know.
 pub(crate) fn unknown_key(cx: &mut Cx<'_>, path: &str, key: &Key, what: &str, known: &[&str]) {
-    let hint = match nearest(&key.text, known) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("its keys are {}", list(known)),
+    let foreign = match what {
+        "a node" => foreign::node(&key.text),
+        "a flow" => foreign::flow(&key.text),
+        _ => None,
+    };
+    let hint = match (foreign, nearest(&key.text, known)) {
+        (Some(foreign), _) => foreign.to_owned(),
+        (None, Some(near)) => format!("did you mean `{near}`?"),
+        (None, None) => format!("its keys are {}", list(known)),
     };
     push_unknown(cx, path, key, what, hint);
 }

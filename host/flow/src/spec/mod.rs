@@ -8,6 +8,7 @@ mod cx;
 mod errors;
 mod exprs;
 pub(crate) mod fields;
+mod foreign;
 mod hosts;
 mod kafka;
 mod nodes;

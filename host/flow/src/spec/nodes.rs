@@ -7,6 +7,7 @@ use super::cx::Cx;
 use super::errors::{ErrorsSpec, errors};
 use super::exprs::{Choice, Wants, choice, expression};
 use super::fields::{Field, Fields, items};
+use super::foreign::looks_computed;
 use super::process::{CallOptions, IntoTopic, Kind, ProcessSpec, process};
 use super::switch::{SwitchKind, label_routes, switch};
 use super::values::{Text, Zero, boolean, count, duration, millis, name, size, whole, word};
@@ -143,7 +144,7 @@ fn expand_routes(cx: &mut Cx<'_>, field: &Field<'_>, options: CallOptions) -> Ki
 }
 
 fn into_topic(cx: &mut Cx<'_>, field: &Field<'_>, fields: &mut Fields<'_>) -> Kind {
-    let output = name(cx, field);
+    let output = topic(cx, field);
     let key = fields.take("key").map(|field| choice(cx, &field, Wants::Key));
     let made_by = fields.take("partitioner");
     let repartition = fields.take("allow_repartition").and_then(|field| boolean(cx, &field));
@@ -158,11 +159,24 @@ fn into_topic(cx: &mut Cx<'_>, field: &Field<'_>, fields: &mut Fields<'_>) -> Ki
     }
     let partitioner = made_by.and_then(|field| partitioner(cx, &field));
     let allow_repartition = repartition.is_some();
-    let dlq = fields.take("dlq").and_then(|field| name(cx, &field));
+    let dlq = fields.take("dlq").and_then(|field| topic(cx, &field));
     let times = [("source", Timestamp::Source), ("now", Timestamp::Now)];
     let timestamp = fields.take("timestamp").and_then(|field| word(cx, &field, &times));
     let timestamp = timestamp.map_or(Timestamp::Source, |at| at.value);
     Kind::IntoTopic(IntoTopic { output, key, partitioner, allow_repartition, dlq, timestamp })
+}
+
+/// An output's name. It is one for all records, which is worth a warning where it reads as if it were computed.
+fn topic(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<Text> {
+    let text = name(cx, field)?;
+    if !text.open && looks_computed(&text.shown) && !text.sealed {
+        let message = format!("`{}` is the name of one topic here, and no expression", text.shown);
+        let problem = Problem::warning(Code::ValueInvalid, message).hint(
+            "which topic a record goes to is chosen by a `fork`: `by: EXPRESSION`, with a branch for each topic",
+        );
+        cx.push(&text.place, problem);
+    }
+    Some(text)
 }
 
 /// A partitioner is always a plugin: its name, or `{ plugin: NAME }` as elsewhere.

@@ -9,6 +9,7 @@ use super::cx::{Cx, child};
 use super::errors::ErrorsSpec;
 use super::exprs::{Choice, ExprSpec};
 use super::fields::{Field, Fields, items, nearest, unknown_key};
+use super::foreign;
 use super::nodes;
 use super::switch::SwitchSpec;
 use super::values::{At, Text};
@@ -124,6 +125,17 @@ pub(crate) fn process(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<ProcessSpec>
         cx.push(&field.place(), Problem::error(Code::WrongType, message).hint(format!("write `[ {text} ]`")));
         return None;
     }
+    if let Content::Scalar(Scalar { text, .. }) = &field.node.content
+        && text == "pass"
+    {
+        let message = format!("`{}` takes a list of nodes, and `pass` is none", field.key);
+        let problem = Problem::error(Code::WrongType, message).hint(format!(
+            "write `{}: []`: a router's branch without nodes passes records on; `pass` is for its `default`",
+            field.key
+        ));
+        cx.push(&field.place(), problem);
+        return None;
+    }
     let items = if field.node.is_null() { Vec::new() } else { items(cx, field, "nodes")? };
     let nodes = items.iter().map(|item| node(cx, item)).collect();
     Some(ProcessSpec { nodes, place: field.key_place() })
@@ -167,9 +179,11 @@ fn bare_word(cx: &mut Cx<'_>, place: &Place, word: &str) {
         cx.push(place, problem);
         return;
     }
-    let hint = match nearest(word, &[DRAIN, "for_each"]) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => "only `drain` and `for_each` may be bare words".to_owned(),
+    let hint = match (nearest(word, &[DRAIN, "for_each"]), foreign::node(word)) {
+        (Some(near), _) => format!("did you mean `{near}`?"),
+        (None, Some(foreign)) => foreign.to_owned(),
+        (None, None) if word == "pass" => "a router's `default` alone takes `pass`".to_owned(),
+        (None, None) => "only `drain` and `for_each` may be bare words".to_owned(),
     };
     cx.push(place, Problem::error(Code::NodeInvalid, format!("`{word}` is no node")).hint(hint));
 }
@@ -197,7 +211,9 @@ fn node_key<'n>(
         return first;
     }
     let candidates: Vec<&str> = grammar::NODES.iter().map(|node| node.keys[0].name).collect();
-    let mistyped = entries.iter().find(|entry| nearest(&entry.key.text, &candidates).is_some());
+    let mistyped = entries.iter().find(|entry| {
+        foreign::node(&entry.key.text).is_some() || nearest(&entry.key.text, &candidates).is_some()
+    });
     match mistyped.or(entries.first()) {
         Some(entry) => unknown_key(cx, &item.path, &entry.key, "a node", &candidates),
         None => cx.error(&item.place(), Code::NodeInvalid, "a node needs a node key, and this one is empty"),

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::cx::Cx;
 use super::fields::{Field, nearest, one_of, refuse_tag};
+use super::foreign::name_in_mapping;
 use crate::grammar::{LONGEST_MS, Value};
 use crate::interpolate::Interpolated;
 use crate::issue::Code;
@@ -67,7 +68,9 @@ fn text_by(
         return None;
     }
     let Content::Scalar(Scalar { text, .. }) = &field.node.content else {
-        field.wrong_type(cx, "a text");
+        let message = format!("`{}` takes a text, not {}", field.key, field.node.what());
+        let problem = Problem::error(Code::WrongType, message).maybe_hint(name_in_mapping(field));
+        cx.push(&field.place(), problem);
         return None;
     };
     if field.node.is_null() {

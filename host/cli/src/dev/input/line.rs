@@ -208,6 +208,9 @@ fn plainly(error: &serde_json::Error) -> String {
         Category::Syntax if matches!(what, "expected ident" | "expected value") => {
             "it is not JSON".to_owned()
         }
+        Category::Syntax if what == "recursion limit exceeded" => {
+            "it is nested deeper than 128 levels, which is as deep as the host reads".to_owned()
+        }
         Category::Syntax | Category::Io => format!("it is not JSON: {what}"),
         Category::Data => of_data(what),
     };

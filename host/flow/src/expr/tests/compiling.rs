@@ -31,7 +31,12 @@ fn syntax() {
         ("  \n", "  \n", "the expression is empty", ""),
         ("payload.a =", "=", "syntax error: unexpected `=`", "equality is `==`"),
         ("payload.a = 1", "=", "syntax error: unexpected `=`", "equality is `==`"),
-        ("payload.é and payload.b", "é", "syntax error: unexpected `é`", ""),
+        (
+            "payload.é and payload.b",
+            "payload.é",
+            "a name such as `é` cannot stand behind a dot",
+            "write `payload['é']`",
+        ),
         ("payload.a and payload.b", "and", "syntax error: unexpected `and`", "and is `&&`"),
         ("payload.a ==", "", "syntax error: the expression ends too early", ""),
         ("(payload.a", "", "syntax error: the expression ends too early", ""),

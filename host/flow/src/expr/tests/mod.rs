@@ -64,9 +64,16 @@ fn problem(text: &str, error: &EvalError) -> String {
         EvalError::Wire(message) => ("wire", message),
         EvalError::Task(message) => ("task", message),
     };
-    let named = format!("expression `{text}`: ");
-    let rest = message.strip_prefix(&named).unwrap_or_else(|| panic!("`{message}` does not name `{text}`"));
-    format!("{kind}: {rest}")
+    // The cause comes first, the expression behind it.
+    let (cause, excerpt) = message.rsplit_once(" (in `").unwrap_or_else(|| panic!("`{message}` names none"));
+    let shown = excerpt.strip_suffix("`)").unwrap_or_default();
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let named = match shown.strip_suffix('…') {
+        Some(front) => line.starts_with(front) && front.chars().count() == 60,
+        None => shown == line,
+    };
+    assert!(named, "`{message}` does not name `{text}`");
+    format!("{kind}: {cause}")
 }
 
 /// Checks rows of (expression, payload, value or problem).

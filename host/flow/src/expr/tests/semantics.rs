@@ -220,7 +220,7 @@ fn a_predicate_gives_a_boolean_or_fails() {
     let text = "payload.total";
     let expr = compile(text);
     let found = with(Some(ORDER.as_bytes()), |scope| expr.test(scope));
-    let message = "expression `payload.total`: `payload.total` must be a boolean; it is an int";
+    let message = "`payload.total` must be a boolean; it is an int (in `payload.total`)";
     assert_eq!(found, Err(EvalError::Task(message.to_owned())));
     assert_eq!(with(Some(ORDER.as_bytes()), |scope| compile("payload.vip").test(scope)), Ok(true));
 }
