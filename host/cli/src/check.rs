@@ -5,7 +5,7 @@ use std::path::Path;
 
 use loom_flow::{Code, CompileOptions, Compiled, Issue, Mode, Need, Severity, SourceFile};
 use loom_kafka::librdkafka::KafkaBroker;
-use loom_runtime::{consumer_settings, preflight};
+use loom_runtime::{check_workers, consumer_settings, preflight};
 
 use crate::args::{CheckArgs, Format};
 use crate::flow_file::{self, Layers};
@@ -97,10 +97,20 @@ fn one(args: &CheckArgs, file: &Path, over: &[SourceFile], in_folder: bool) -> C
     let options = CompileOptions { mode, require_env: args.require_env, plugins: !args.no_plugins };
     let layers = Layers { flow: source, over: over.to_vec() };
     let mut compiled = layers.compile(options);
+    suits_workers(&mut compiled, usize::from(args.options.process.workers_per_process));
     if args.broker {
         ask_brokers(&mut compiled);
     }
     Checked::Flow(layers.flow.name, Box::new(compiled))
+}
+
+/// Adds what cannot run on this number of workers.
+fn suits_workers(compiled: &mut Compiled, workers: usize) {
+    let refused = compiled.plan.as_ref().and_then(|plan| check_workers(plan, workers).err());
+    for error in refused.into_iter().flatten() {
+        let about = error.about.unwrap_or(Need::Group);
+        compiled.add(&about, Code::NotAvailable, &error.message, None);
+    }
 }
 
 /// Adds what the brokers have against a flow that is right by itself.

@@ -29,7 +29,7 @@ mod stop;
 mod summary;
 mod worker;
 
-pub use assembly::{Assembled, assemble, offsets, preflight};
+pub use assembly::{Assembled, assemble, check_workers, offsets, preflight};
 pub use clock::{Clock, SystemClock};
 pub use failure::{AssemblyError, Failure, Status};
 pub use identity::Identity;

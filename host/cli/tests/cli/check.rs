@@ -307,7 +307,28 @@ fn brokers_that_do_not_answer_are_a_problem_at_their_place() {
         "{told}"
     );
     assert!(issue["message"].as_str().is_some_and(|message| message.contains("127.0.0.1:1")), "{told}");
+    // Every connection that is dead is named, each at its place.
+    let two =
+        flow.replace("producer: { brokers: [\"127.0.0.1:1\"]", "producer: { brokers: [\"127.0.0.1:2\"]");
+    assert_ne!(two, flow);
+    let both = Folder::with_flow(&two).run(&["check", "flow.yaml", "--broker"]);
+    let text = &both.expect_status(1).stdout;
+    assert!(text.contains("asking 127.0.0.1:1 (kafka.consumer.brokers)"), "{text}");
+    assert!(text.contains("asking 127.0.0.1:2 (kafka.producer.brokers)"), "{text}");
     let unset = Folder::with_flow(&flow.replace("group_id: small", "group_id: \"${GROUP}\""));
     let unset = unset.run(&["check", "flow.yaml", "--broker"]);
     assert!(unset.expect_status(1).stdout.contains("VARIABLE_UNSET"), "{unset:#?}");
+}
+
+#[test]
+fn what_runs_on_one_worker_alone_is_an_error_of_check_with_more() {
+    let keyed =
+        "process:\n  - collect_batch: { max_records: 10, timeout_ms: 100, key: payload.id }\n  - for_each\n";
+    let folder = Folder::with_flow(&SOUND.replace("process:\n", keyed));
+    folder.run(&["check", "flow.yaml"]).expect_status(0);
+    let ended = folder.run(&["check", "flow.yaml", "-w", "2", "--format", "json"]);
+    let told: Value = serde_json::from_str(&ended.expect_status(1).stdout).expect("JSON");
+    let issue = &told["issues"][0];
+    assert_eq!((&issue["code"], &issue["path"]), (&"NOT_AVAILABLE".into(), &"process[0]".into()), "{told}");
+    assert!(issue["message"].as_str().is_some_and(|message| message.contains("on 2 workers")), "{told}");
 }

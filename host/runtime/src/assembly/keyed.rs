@@ -2,21 +2,24 @@
 //!
 //! Without `key` a batch is of one source partition, which one worker owns.
 
-use loom_flow::Plan;
 use loom_flow::plan::NodeKind;
+use loom_flow::{Need, Plan};
 
 use crate::failure::AssemblyError;
 
 /// Refuses each `collect_batch` with a `key` where there are several workers: records of one key come from partitions of all
 /// of them, and would be gathered apart.
-pub(super) fn check(plan: &Plan, workers: usize) -> Result<(), Vec<AssemblyError>> {
+///
+/// # Errors
+/// One for each such node, about it.
+pub fn check_workers(plan: &Plan, workers: usize) -> Result<(), Vec<AssemblyError>> {
     let mut errors = Vec::new();
     let routes = plan.routes.iter().map(|route| &route.process);
     for process in std::iter::once(&plan.process).chain(routes) {
         process.visit(&mut |node| {
             let keyed = matches!(&node.kind, NodeKind::CollectBatch(collect) if collect.key.is_some());
             if keyed && workers > 1 {
-                errors.push(AssemblyError::refused(
+                let refused = AssemblyError::refused(
                     "NOT_AVAILABLE",
                     format!(
                         "{}: `collect_batch` with a `key` on {workers} workers cannot run yet: records of one key come from \
@@ -24,7 +27,8 @@ pub(super) fn check(plan: &Plan, workers: usize) -> Result<(), Vec<AssemblyError
                          leave `key` out to gather by source partition",
                         node.path
                     ),
-                ));
+                );
+                errors.push(AssemblyError { about: Some(Need::Keyed(node.path.to_string())), ..refused });
             }
         });
     }

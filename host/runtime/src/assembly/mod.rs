@@ -43,6 +43,7 @@ use crate::summary::Counters;
 use crate::worker::{Bounds, Epochs, Partition, Parts, Worker};
 
 pub(crate) use crew::Crew;
+pub use keyed::check_workers;
 use ownership::Ownership;
 pub(crate) use positions::Position;
 pub use preflight::preflight;
@@ -103,7 +104,7 @@ pub(crate) fn assemble_with(
     clock: Box<dyn Clock>,
 ) -> Result<Assembled, Vec<AssemblyError>> {
     let options = Options { workers: options.workers.max(1), ..options };
-    keyed::check(&plan, options.workers)?;
+    keyed::check_workers(&plan, options.workers)?;
     let round = stop.round();
     let interrupts = crate::worker::interrupts(&round, plan.runtime.shutdown_timeout);
     let mut graphs = Vec::new();

@@ -133,6 +133,9 @@ pub fn moves(
     if errors.is_empty() { Ok(moves) } else { Err(errors) }
 }
 
+/// From here on a number that is no offset most probably is a time: milliseconds since 1970, from 1973 on.
+const FIRST_TIME: i64 = 100_000_000_000;
+
 /// An offset that is none of a partition's records, nor the one after the last.
 fn outside(from: &GroupOffset, to: CommitOffset) -> String {
     let (partition, Bounds { low, high }) = (&from.partition, from.bounds);
@@ -143,7 +146,12 @@ fn outside(from: &GroupOffset, to: CommitOffset) -> String {
     }
     let last = CommitOffset(high.0 - 1);
     let holds = if last == low { format!("offset {low}") } else { format!("offsets {low} to {last}") };
-    format!("{partition} holds {holds}, and its end is {high}: {to} is outside of it")
+    let time = if to.0 >= FIRST_TIME {
+        "; a number is an offset here, a time is written as 2026-03-01T12:00:00Z"
+    } else {
+        ""
+    };
+    format!("{partition} holds {holds}, and its end is {high}: {to} is outside of it{time}")
 }
 
 /// Makes sure that nobody works for the group: no consumer is in it, and the lease, if somebody holds it, does not move

@@ -44,7 +44,7 @@ impl Patience {
 
     /// Asks about topics until each answer stands: while a topic's own error may pass, and for a short while after the
     /// start while one is not known.
-    fn ask_topics<T>(
+    pub(super) fn ask_topics<T>(
         &mut self,
         what: &str,
         mut question: impl FnMut(Duration) -> Result<Infos<T>, KafkaError>,
@@ -117,6 +117,9 @@ pub(super) struct Topics {
     pub outputs: Vec<OutputInfo>,
 }
 
+/// What is asked of all producers' brokers together.
+pub(super) const ASKING_PRODUCERS: &str = "asking the producers' brokers about the output topics";
+
 /// Looks all topics up.
 pub(super) fn look_up(
     plan: &Plan,
@@ -125,9 +128,8 @@ pub(super) fn look_up(
 ) -> Result<Topics, Vec<AssemblyError>> {
     let inputs = ask_inputs(plan, broker, patience)?;
     let outputs = output_settings(&plan.outputs, &[]);
-    let what = "asking the producers' brokers about the output topics";
     let written = patience
-        .ask_topics(what, |timeout| broker.output_topics(&outputs, timeout))
+        .ask_topics(ASKING_PRODUCERS, |timeout| broker.output_topics(&outputs, timeout))
         .map_err(|error| vec![error])?;
 
     let mut unusable = Unusable::new(plan, broker);
