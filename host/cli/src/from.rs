@@ -7,6 +7,9 @@ use loom_runtime::StartFrom;
 /// A number below this is no time in milliseconds that Kafka has records of: it is in seconds (1973 as milliseconds).
 const FIRST_MILLISECONDS: i64 = 100_000_000_000;
 
+/// What is said of a time that is yet to come.
+pub const IN_THE_FUTURE: &str = "is a time in the future";
+
 /// Reads `committed`, `beginning`, `end`, or a time: RFC 3339, milliseconds since 1970, or so long ago.
 ///
 /// # Errors
@@ -24,7 +27,7 @@ fn from_at(text: &str, now: SystemTime) -> Result<StartFrom, String> {
     }
     if let Ok(number) = text.parse::<i64>() {
         return if number >= FIRST_MILLISECONDS {
-            Ok(StartFrom::Time(number))
+            past(number, now).ok_or_else(|| finer_than_milliseconds(text, number, now))
         } else {
             Err("a number is a time in milliseconds since 1970, and this one is too small to be one; to go on at an \
                  offset, move the group there first: `loom-host offsets reset FLOW --to OFFSET`"
@@ -32,7 +35,7 @@ fn from_at(text: &str, now: SystemTime) -> Result<StartFrom, String> {
         };
     }
     if let Some(at) = rfc3339(text) {
-        return Ok(StartFrom::Time(at));
+        return past(at, now).ok_or_else(|| in_the_future(text));
     }
     if let Ok(ago) = humantime::parse_duration(text) {
         return now
@@ -44,6 +47,33 @@ fn from_at(text: &str, now: SystemTime) -> Result<StartFrom, String> {
     Err("write `committed`, `beginning`, `end`, a time such as 2026-03-01T12:00:00Z or 1772366400000 (milliseconds since \
          1970), or how long ago, such as 2h"
         .to_owned())
+}
+
+/// A time that records can have been written after. After a later one there is none: the group would go to the end,
+/// and stay there.
+fn past(at: i64, now: SystemTime) -> Option<StartFrom> {
+    (at <= milliseconds(now)?).then_some(StartFrom::Time(at))
+}
+
+fn in_the_future(text: &str) -> String {
+    format!(
+        "{text} {IN_THE_FUTURE}: no record is that late, and all of them would be skipped; write `end` for that"
+    )
+}
+
+/// What is said of a number that is no time in milliseconds until now: mostly it counts something smaller.
+fn finer_than_milliseconds(text: &str, number: i64, now: SystemTime) -> String {
+    let finer = [("microseconds", 1_000), ("nanoseconds", 1_000_000)];
+    let meant = finer.into_iter().find(|(_, parts)| past(number / parts, now).is_some());
+    match meant {
+        Some((unit, parts)) => {
+            let milliseconds = number / parts;
+            format!(
+                "{text} {IN_THE_FUTURE}, in milliseconds since 1970; it looks like {unit}: write {milliseconds}"
+            )
+        }
+        None => in_the_future(text),
+    }
 }
 
 /// Milliseconds since 1970 of a time with its offset from UTC.
@@ -108,6 +138,27 @@ mod tests {
             "1h 60m",
         ] {
             assert_eq!(from_at(text, now), Ok(StartFrom::Time(1_772_366_400_000)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_time_in_the_future_is_refused_and_a_finer_unit_recognised() {
+        let now = UNIX_EPOCH + Duration::from_secs(1_772_366_400);
+        for text in ["2026-03-01T12:00:00.001Z", "2026-03-01T11:00:00-02:00", "9999-12-31T23:59:59Z"] {
+            assert!(from_at(text, now).is_err_and(|why| why.contains("in the future")), "{text}");
+        }
+        assert_eq!(from_at("1772366400000", now), Ok(StartFrom::Time(1_772_366_400_000)));
+        for (text, said) in [
+            ("1772366400001", "in the future"),
+            ("1772366400000000", "it looks like microseconds: write 1772366400000"),
+            ("1772366400000000000", "it looks like nanoseconds: write 1772366400000"),
+            ("9223372036854775807", "in the future"),
+        ] {
+            assert!(
+                from_at(text, now).is_err_and(|why| why.contains(said)),
+                "{text}: {:?}",
+                from_at(text, now)
+            );
         }
     }
 

@@ -13,7 +13,7 @@ use loom_types::CommitOffset;
 use serde_json::{Value, json};
 
 use crate::args::{Format, OffsetsArgs, OffsetsVerb, ResetArgs, SettingsArgs};
-use crate::from::from;
+use crate::from::{IN_THE_FUTURE, from};
 use crate::show::print;
 use crate::show::table::{Side, known, number, table};
 use crate::signals::Signals;
@@ -222,6 +222,7 @@ pub fn move_to(text: &str) -> Result<MoveTo, String> {
     }
     match from(text) {
         Ok(StartFrom::Time(time)) => Ok(MoveTo::Time(time)),
+        Err(why) if why.contains(IN_THE_FUTURE) => Err(why),
         _ => Err(wrong()),
     }
 }
@@ -259,6 +260,7 @@ mod tests {
         assert_eq!(move_to("17"), Ok(MoveTo::Offset(CommitOffset(17))));
         assert_eq!(move_to("1970-01-02T00:00:00Z"), Ok(MoveTo::Time(86_400_000)));
         assert!(matches!(move_to("2h"), Ok(MoveTo::Time(_))));
+        assert!(move_to("2999-01-01T00:00:00Z").is_err_and(|why| why.contains("in the future")));
         for wrong in ["", "start", "-1", "yesterday", "committed"] {
             assert!(move_to(wrong).is_err_and(|why| why.contains("beginning")), "{wrong}");
         }
