@@ -76,9 +76,14 @@ fn run(
     watched.note(plan.plugins.iter().map(|plugin| &plugin.component));
     // No group has been here before, and all of the input is meant.
     plan.consumer.auto_offset_reset = OffsetReset::Earliest;
-    if args.dry_run && !args.allow_effects {
-        dry::without_effects(&mut plan);
-    }
+    // Held until the run is over.
+    let _empty_folders = if args.dry_run && !args.allow_effects {
+        dry::without_effects(&mut plan).map_err(|error| {
+            Refusal::Other(Status::Failed, format!("there is no folder for the plugins: {error}"))
+        })?
+    } else {
+        Vec::new()
+    };
     let board = Board::new();
     board.names(&plan.name, &plan.consumer.group_id);
     let admin = start::admin(&args.admin, &plan.name, &board)?;
