@@ -108,7 +108,9 @@ fn written(wanted: &[OutputRecord], records: &[Actual<'_>], source: &str) -> Vec
     for step in in_any_order(wanted.len(), records.len(), fits) {
         if let Step::Pair(one, is) = step {
             let at = wanted[one].at;
-            let said = source.get(at.offset..at.offset + at.len).unwrap_or_default().trim_end();
+            let said = source.get(at.offset..at.offset + at.len).unwrap_or_default();
+            // Blanks and a comment behind it are no part of it.
+            let said = said.split(" #").next().unwrap_or_default().trim_end();
             let one_line = said.starts_with('{') && said.ends_with('}') && !said.contains(['\n', '&', '*']);
             kept[is] = one_line.then(|| said.to_owned());
         }
