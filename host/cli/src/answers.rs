@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use loom_flow::plan::Security;
@@ -12,7 +12,7 @@ use loom_flow::{
 use loom_kafka::{ConsumerSettings, CredentialSettings, ProducerSettings, Sensitive, librdkafka};
 use loom_plugin::{Facts, FactsError, read_facts};
 
-use crate::flow_file::{nearest_hint, words};
+use crate::flow_file::{dangling, nearest_hint, words};
 
 /// No secret or certificate is larger; it bounds what an endless file can take.
 const MAX_FILE: u64 = 1 << 20;
@@ -48,7 +48,15 @@ impl Components for PluginFiles {
         match read_facts(path) {
             Err(FactsError::Unreadable { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 let beside = "build the plugin, or name its file: a path is beside the flow file";
-                Some(nearest_hint(path, &source, is_component).unwrap_or_else(|| beside.to_owned()))
+                let built = build_command(&dangling(path).unwrap_or_else(|| path.to_owned()));
+                let near = nearest_hint(path, &source, is_component).filter(|_| {
+                    // A folder of outputs that is not there is made by the build.
+                    built.is_none() || dangling(path).is_some()
+                });
+                match (near, built) {
+                    (Some(near), Some(built)) => Some(format!("{near}; {built}")),
+                    (near, built) => near.or(built).or_else(|| Some(beside.to_owned())),
+                }
             }
             _ => None,
         }
@@ -57,6 +65,24 @@ impl Components for PluginFiles {
     fn is_foreign(&self, path: &Path) -> bool {
         read_facts(path).is_err_and(|error| !error.is_bad_file())
     }
+}
+
+/// How a component is built whose file is among cargo's outputs: below a folder `target`.
+fn build_command(path: &Path) -> Option<String> {
+    let parts: Vec<_> = path.iter().collect();
+    let target = parts.iter().rposition(|part| *part == "target")?;
+    let below = &parts[target + 1..];
+    let is_output = |part: &str| part.starts_with("wasm32") || matches!(part, "release" | "debug");
+    below.iter().filter_map(|part| part.to_str()).find(|part| is_output(part))?;
+    let release = if below.iter().any(|part| *part == "debug") { "" } else { " --release" };
+    let triple = below.iter().filter_map(|part| part.to_str()).find(|part| part.starts_with("wasm32"));
+    let triple = triple.unwrap_or("wasm32-wasip2");
+    let manifest = parts[..target].iter().collect::<PathBuf>().join("Cargo.toml");
+    let beside = match manifest.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        None => String::new(),
+        Some(_) => format!(" --manifest-path {}", manifest.display()),
+    };
+    Some(format!("build it: `cargo build{release} --target {triple}{beside}`"))
 }
 
 fn is_component(path: &Path) -> bool {
@@ -165,9 +191,41 @@ fn credentials(security: &Security) -> CredentialSettings {
 
 #[cfg(test)]
 mod tests {
-    use loom_flow::{ClientKind, KafkaKeys, KeyRefusal};
+    use std::path::Path;
 
-    use super::ClientKeys;
+    use loom_flow::{ClientKind, Components, KafkaKeys, KeyRefusal};
+
+    use super::{ClientKeys, PluginFiles, build_command};
+
+    #[test]
+    fn a_component_among_the_outputs_of_a_build_is_told_with_the_build() {
+        let built = |path: &str| build_command(Path::new(path));
+        assert_eq!(
+            built("flows/plugins/total/target/wasm32-wasip2/release/total.wasm").as_deref(),
+            Some(
+                "build it: `cargo build --release --target wasm32-wasip2 --manifest-path \
+                 flows/plugins/total/Cargo.toml`"
+            )
+        );
+        assert_eq!(
+            built("target/wasm32-wasip1/debug/x.wasm").as_deref(),
+            Some("build it: `cargo build --target wasm32-wasip1`")
+        );
+        assert_eq!([built("plugins/targets/x.wasm"), built("target/plugins/x.wasm")], [None, None]);
+    }
+
+    #[test]
+    fn a_link_that_leads_nowhere_is_not_what_is_meant() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let link = folder.path().join("enrich.wasm");
+        std::os::unix::fs::symlink("../out/target/wasm32-wasip2/release/enrich.wasm", &link).expect("a link");
+        let hint = PluginFiles.hint(&link).expect("a hint");
+        assert!(hint.contains("is a link to") && !hint.contains("did you mean"), "{hint}");
+        assert!(hint.contains("cargo build --release --target wasm32-wasip2"), "{hint}");
+        // Nor is it for a name that is near.
+        let near = PluginFiles.hint(&folder.path().join("enrch.wasm")).expect("a hint");
+        assert!(!near.contains("did you mean"), "{near}");
+    }
 
     #[test]
     fn each_refusal_of_a_setting_is_told_from_the_others() {

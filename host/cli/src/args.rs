@@ -15,7 +15,7 @@ pub use tools::{CompletionsArgs, Drawing, GraphArgs, InitArgs, Lang, ManArgs, Sc
 pub use trying::{Report, TestArgs};
 
 use crate::admin::Address;
-use crate::show::why::PartitionName;
+use crate::show::why::Asked;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use loom_runtime::offsets::MoveTo;
@@ -77,11 +77,14 @@ Examples:
 
 const WHY_HELP: &str = "\
 An offset is committed when every record below it is resolved. This names the oldest one that is not: where it is, since \
-when, at which attempt, in which plugin, and what would release it.
+when, at which attempt, in which plugin, and what would release it. Without a partition it does so of all that are held. \
+FLOW is taken as `status` takes it, and may be left out where one flow runs.
 
 Examples:
+  loom-host why
+  loom-host why orders
   loom-host why orders.in/3
-  loom-host why orders.in/0 orders.in/1 --flow orders
+  loom-host why orders orders.in/0 orders.in/1
   loom-host why orders.in/3 --url http://10.0.0.7:7878 --format json";
 
 const OFFSETS_HELP: &str = "\
@@ -328,6 +331,9 @@ pub struct StatusArgs {
     /// The flow: its name, or its file
     #[arg(value_name = "FLOW")]
     pub flow: Option<String>,
+    /// The flow, as well
+    #[arg(long = "flow", value_name = "FLOW", conflicts_with = "flow")]
+    pub named: Option<String>,
     /// Its admin server
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,
@@ -341,10 +347,10 @@ pub struct StatusArgs {
 
 #[derive(Args, Debug)]
 pub struct WhyArgs {
-    /// Partitions
-    #[arg(value_name = "TOPIC/PARTITION", required = true)]
-    pub partitions: Vec<PartitionName>,
-    /// The flow: its name, or its file
+    /// The flow: its name, or its file; and partitions [default: all that are held]
+    #[arg(value_name = "FLOW|TOPIC/PARTITION")]
+    pub asked: Vec<Asked>,
+    /// The flow, as well
     #[arg(long, value_name = "FLOW")]
     pub flow: Option<String>,
     /// Its admin server

@@ -6,6 +6,7 @@ use std::path::Path;
 use loom_flow::{Code, CompileOptions, Compiled, Issue, Mode, Need, Severity, SourceFile};
 use loom_kafka::librdkafka::KafkaBroker;
 use loom_runtime::{check_workers, consumer_settings, preflight};
+use loom_types::printable;
 
 use crate::args::{CheckArgs, Format};
 use crate::flow_file::{self, Layers};
@@ -42,16 +43,20 @@ pub fn check(args: &CheckArgs) -> Status {
             terminal::print_error(&beside(&checked, errors, issues.len() - errors, denied));
             plans(&checked)
         }
-        Format::Human => human(&checked, errors, issues.len() - errors, denied),
+        Format::Human => {
+            human(&checked, errors, issues.len() - errors, denied, terminal::stdout_takes_colour())
+        }
         Format::Json => report::json(&issues),
     };
-    if let Err(error) = terminal::print(&text) {
+    let exact = args.plan || args.format == Format::Json;
+    let printed = if exact { terminal::print_exact(&text) } else { terminal::print(&text) };
+    if let Err(error) = printed {
         terminal::print_error(&format!("error: cannot write to standard output: {error}\n"));
         return Status::Failed;
     }
     let open = args.plan && without_plan(&checked).count() > 0;
     if open {
-        let names: Vec<&str> = without_plan(&checked).collect();
+        let names: Vec<_> = without_plan(&checked).map(printable).collect();
         let why = "what it is depends on a variable that is not set";
         terminal::print_error(&format!("no plan of {}: {why}\n", names.join(", ")));
     }
@@ -125,7 +130,7 @@ fn ask_brokers(compiled: &mut Compiled) {
             for error in preflight(&plan, &broker) {
                 let code = error.code.and_then(|code| Code::parse(code).ok());
                 let about = error.about.unwrap_or(Need::Brokers);
-                compiled.add(&about, code.unwrap_or(Code::BrokerUnreachable), &error.message, None);
+                compiled.add(&about, code.unwrap_or(Code::BrokerUnreachable), &error.message, error.hint);
             }
         }
     }
@@ -133,8 +138,7 @@ fn ask_brokers(compiled: &mut Compiled) {
 }
 
 /// The files one after the other, and a sum where there are several.
-fn human(checked: &[Checked], errors: usize, warnings: usize, denied: bool) -> String {
-    let colour = terminal::stdout_takes_colour();
+fn human(checked: &[Checked], errors: usize, warnings: usize, denied: bool, colour: bool) -> String {
     let mut text = String::new();
     for (index, one) in checked.iter().enumerate() {
         // A file with problems is a paragraph of its own.
@@ -143,9 +147,10 @@ fn human(checked: &[Checked], errors: usize, warnings: usize, denied: bool) -> S
             text.push('\n');
         }
         match one {
-            Checked::Flow(name, compiled) => text.push_str(&report::human(compiled, name)),
+            Checked::Flow(name, compiled) => text.push_str(&report::human(compiled, name, colour)),
             Checked::Unreadable(issue) => text.push_str(&report::plain(issue, colour)),
             Checked::LeftOut(name) => {
+                let name = printable(name);
                 text.push_str(&format!("{name}: left out, it has no `process` and so is no flow\n"));
             }
         }
@@ -182,5 +187,6 @@ fn plans(checked: &[Checked]) -> String {
 
 /// What is wrong, where the plan has standard output; nothing if nothing is.
 fn beside(checked: &[Checked], errors: usize, warnings: usize, denied: bool) -> String {
-    if errors + warnings == 0 { String::new() } else { human(checked, errors, warnings, denied) }
+    let colour = terminal::stderr_takes_colour();
+    if errors + warnings == 0 { String::new() } else { human(checked, errors, warnings, denied, colour) }
 }

@@ -8,6 +8,7 @@ use std::path::Path;
 use clap::CommandFactory;
 use clap_complete::Shell;
 use clap_mangen::Man;
+use loom_types::printable;
 
 use crate::args::{Cli, SchemaOf};
 use crate::show;
@@ -20,7 +21,7 @@ pub fn schema(of: SchemaOf) -> Status {
         SchemaOf::Flow => loom_flow::schema(),
         SchemaOf::Test => loom_flow::case_schema(),
     };
-    show::print(&format!("{schema:#}\n"))
+    show::print_exact(&format!("{schema:#}\n"))
 }
 
 /// Prints a shell's completions.
@@ -29,7 +30,7 @@ pub fn completions(shell: Shell) -> Status {
     let mut command = Cli::command();
     let name = command.get_name().to_owned();
     clap_complete::generate(shell, &mut command, name, &mut script);
-    show::print(&String::from_utf8_lossy(&script))
+    show::print_exact(&String::from_utf8_lossy(&script))
 }
 
 /// Prints the page of the command, or writes all pages into a folder.
@@ -37,7 +38,7 @@ pub fn man(dir: Option<&Path>) -> Status {
     let Some(dir) = dir else {
         let mut page = Vec::new();
         return match Man::new(Cli::command()).render(&mut page) {
-            Ok(()) => show::print(&String::from_utf8_lossy(&page)),
+            Ok(()) => show::print_exact(&String::from_utf8_lossy(&page)),
             Err(error) => failed("the manual", &error),
         };
     };
@@ -48,7 +49,7 @@ pub fn man(dir: Option<&Path>) -> Status {
 }
 
 fn failed(what: &str, error: &io::Error) -> Status {
-    terminal::print_error(&format!("error: cannot write {what}: {error}\n"));
+    terminal::print_error(&format!("error: cannot write {}: {error}\n", printable(what)));
     Status::Failed
 }
 

@@ -1,11 +1,13 @@
 //! `dev`: the same flow, the same runtime, the memory broker: no Kafka is needed.
 //!
-//! Standard output holds each output record as a JSON object and, last, offsets and ledger. The run ends by itself when
+//! Standard output holds each output record as a JSON object and, last, offsets and ledger; on a terminal a short line for each,
+//! and what the run did. The run ends by itself when
 //! the input ended and every record is resolved; it ends early when it is told to, or when nobody reads the output.
 //! With `--watch` a run is followed by another whenever a file of it has changed.
 
 mod dry;
 mod input;
+mod origins;
 mod output;
 mod watch;
 
@@ -21,26 +23,25 @@ use loom_flow::{Mode, Plan};
 use loom_kafka::Broker;
 use loom_kafka::memory::{MemoryBroker, system_clock};
 use loom_plugin::PluginHost;
-use loom_runtime::{Board, End, Options, Stop, assemble, consumer_settings};
-use serde::Serialize;
-use serde_json::Value;
+use loom_runtime::{Board, End, Options, Stop, Summary, assemble, consumer_settings};
 
 use crate::args::DevArgs;
+use crate::show::stopped;
 use crate::signals::Signals;
 use crate::start::{self, Refusal};
 use crate::status::Status;
+use crate::terminal;
 use input::{Input, Target};
-use output::Printer;
+use origins::Traced;
+use output::{Printer, Rows};
 use watch::Watched;
 
 /// Partitions of an output topic: its records are seen in the order they were written.
 const OUTPUT_PARTITIONS: i32 = 1;
 
-/// The last line on standard output.
-#[derive(Serialize)]
-struct Last {
-    offsets: Value,
-    ledger: Value,
+/// The last line on standard output, for programs.
+fn last_line(summary: &Summary) -> String {
+    format!("{{\"offsets\":{},\"ledger\":{}}}", summary.offsets(), summary.ledger())
 }
 
 /// Runs the flow on the input; the status says how it ended.
@@ -97,10 +98,13 @@ fn run(
             stop.request();
         }
     };
-    let printer = Printer::start(io::stdout(), gone)
+    let short = terminal::stdout_is_terminal();
+    let rows = if short { Rows::Short { width: terminal::width() } } else { Rows::Json };
+    let printer = Printer::start(rows, io::stdout(), gone)
         .map_err(|error| Refusal::Other(Status::Failed, format!("cannot print outputs: {error}")))?;
     let broker = broker(args, &plan, input, &printer);
-    let client: Arc<dyn Broker> = Arc::new(broker.as_broker(consumer_settings(&plan)));
+    let client = broker.as_broker(consumer_settings(&plan));
+    let client: Arc<dyn Broker> = if short { Arc::new(Traced(client)) } else { Arc::new(client) };
     let options = Options {
         workers: usize::from(args.process.workers_per_process),
         end: End::AtEndOfInput { timeout: args.timeout },
@@ -112,14 +116,18 @@ fn run(
     let outcome = start::run_until_stopped(assembled, stop, signals);
 
     let mut statuses = vec![start::status_of(&outcome)];
-    let last = Last { offsets: outcome.summary.offsets(), ledger: outcome.summary.ledger() };
-    if let Err(error) = printer.finish(&last) {
+    let end =
+        if short { stopped::human(&outcome.summary) } else { format!("{}\n", last_line(&outcome.summary)) };
+    if let Err(error) = printer.finish(&end) {
         tracing::error!("cannot write to standard output: {error}");
         statuses.push(Status::Failed);
     } else if unread.load(Ordering::Acquire) {
         statuses.push(Status::UNREAD);
     }
-    outcome.summary.log();
+    // A terminal that has read it once need not read it again.
+    if !(short && terminal::stderr_is_terminal()) {
+        start::tell_end(&outcome);
+    }
     statuses.extend(signals.heard().map(Status::Signal));
     Ok(Status::of_several(statuses))
 }

@@ -1,6 +1,7 @@
 //! `explain`: what a code means, from the documentation beside the check that raises it.
 
 use loom_flow::{Code, Raised};
+use loom_types::printable;
 
 use crate::args::ExplainArgs;
 use crate::status::Status;
@@ -21,7 +22,7 @@ pub fn explain(args: &ExplainArgs) -> Status {
                     || "`loom-host explain --list` shows all".to_owned(),
                     |near| format!("did you mean {near}?"),
                 );
-                unknown.push_str(&format!("error: there is no code {text:?}; {near}\n"));
+                unknown.push_str(&format!("error: there is no code `{}`; {near}\n", printable(text)));
             }
         }
     }

@@ -204,6 +204,9 @@ pub fn nearest_hint(path: &Path, error: &io::Error, may_be_meant: fn(&Path) -> b
     if error.kind() != ErrorKind::NotFound {
         return None;
     }
+    if let Some(target) = dangling(path) {
+        return Some(format!("{} is a link to {}, which is not there", path.display(), target.display()));
+    }
     let folder = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if !folder.is_dir() {
         return Some(format!("the folder {} is not there", folder.display()));
@@ -220,10 +223,16 @@ pub fn nearest_hint(path: &Path, error: &io::Error, may_be_meant: fn(&Path) -> b
     Some(format!("did you mean {}?", near.1.display()))
 }
 
+/// What a link leads to whose end is not there; none if it is no such link.
+pub fn dangling(path: &Path) -> Option<PathBuf> {
+    let target = fs::read_link(path).ok().filter(|_| !path.exists())?;
+    Some(path.parent().unwrap_or(Path::new("")).join(target))
+}
+
 /// Such files of a folder, by name; empty if it cannot be read.
 fn files_of(folder: &Path, wanted: fn(&Path) -> bool) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let paths = entries.map(|entry| entry.path()).filter(|path| wanted(path));
+    let paths = entries.map(|entry| entry.path()).filter(|path| wanted(path) && path.exists());
     let mut files: Vec<PathBuf> = paths.take(1000).collect();
     files.sort();
     files

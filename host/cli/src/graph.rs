@@ -25,7 +25,8 @@ pub fn graph(args: &GraphArgs) -> Status {
         Drawing::Dot => GraphFormat::Dot,
     };
     match compiled.graph(format) {
-        Some(drawn) => show::print(&drawn),
+        Some(drawn) if args.format == Drawing::Text => show::print(&drawn),
+        Some(drawn) => show::print_exact(&drawn),
         None => {
             report::beside(&compiled);
             Status::Flow

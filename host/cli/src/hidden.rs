@@ -1,16 +1,25 @@
-//! Secrets of flows, for every line that this process writes after the flow was read: a plugin may quote its
-//! configuration, a client what it was given.
+//! Flows that this process has read: their secrets, for every line that it writes after, since a plugin may quote its
+//! configuration, and a client what it was given; and their lines, for problems that show at the start.
 
 use std::borrow::Cow;
 use std::sync::{PoisonError, RwLock};
 
-use loom_flow::Compiled;
+use loom_flow::{Code, Compiled, HumanStyle, Issue, Need};
 
 static FLOWS: RwLock<Vec<Compiled>> = RwLock::new(Vec::new());
 
 /// Remembers a flow whose secrets are to be hidden.
 pub fn remember(flow: Compiled) {
     FLOWS.write().unwrap_or_else(PoisonError::into_inner).push(flow);
+}
+
+/// Problems that a broker showed at the start, at their places in the flow that was read last, and the same for people.
+pub fn placed(
+    problems: &[(Need, Code, String, Option<String>)],
+    style: HumanStyle,
+) -> Option<(Vec<Issue>, String)> {
+    let mut flows = FLOWS.write().unwrap_or_else(PoisonError::into_inner);
+    Some(flows.last_mut()?.placed(problems, style))
 }
 
 /// The text without the flows' secrets.

@@ -8,6 +8,8 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use loom_types::printable;
+
 use crate::args::{InitArgs, Lang};
 use crate::show;
 use crate::status::Status;
@@ -50,7 +52,7 @@ pub fn init(args: &InitArgs) -> Status {
     match try_init(args) {
         Ok(said) => show::print(&said),
         Err((status, message)) => {
-            terminal::print_error(&format!("error: {message}\n"));
+            terminal::print_error(&format!("error: {}\n", printable(&message)));
             status
         }
     }
@@ -88,15 +90,16 @@ fn try_init(args: &InitArgs) -> Result<String, (Status, String)> {
         let made = OpenOptions::new().write(true).create_new(true).open(file);
         made.and_then(|mut made| made.write_all(text.as_bytes())).map_err(|error| failed(file, &error))?;
     }
-    let names: Vec<String> = files.iter().map(|(file, _)| format!("  {}\n", file.display())).collect();
+    let shown = |path: &Path| printable(&path.display().to_string()).into_owned();
+    let names: Vec<String> = files.iter().map(|(file, _)| format!("  {}\n", shown(file))).collect();
     let build = match args.lang {
         None => String::new(),
         Some(Lang::Rust) => {
             let manifest = args.dir.join("plugins/total/Cargo.toml");
-            format!("  cargo build --release --target wasm32-wasip2 --manifest-path {}\n", manifest.display())
+            format!("  cargo build --release --target wasm32-wasip2 --manifest-path {}\n", shown(&manifest))
         }
     };
-    let (flow, records, dir) = (files[0].0.display(), files[1].0.display(), args.dir.display());
+    let (flow, records, dir) = (shown(&files[0].0), shown(&files[1].0), shown(&args.dir));
     Ok(format!(
         "made\n{}try\n{build}  loom-host check {flow}\n  loom-host graph {flow}\n  loom-host dev {flow} --input {records}\n  \
          loom-host test {dir}\n",

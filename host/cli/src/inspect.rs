@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use loom_plugin::{Facts, FactsError, read_facts};
+use loom_types::printable;
 
 use crate::answers::why_no_plugin;
 use crate::args::InspectArgs;
@@ -28,7 +29,7 @@ pub fn inspect(args: &InspectArgs) -> Status {
         return Status::Failed;
     }
     for error in &refused {
-        terminal::print_error(&format!("error: {}\n", why_no_plugin(error)));
+        terminal::print_error(&format!("error: {}\n", printable(&why_no_plugin(error))));
     }
     Status::of_several(refused.iter().map(status_of))
 }
@@ -40,7 +41,7 @@ fn status_of(error: &FactsError) -> Status {
 
 /// A heading and a line a fact.
 fn describe(file: &Path, facts: &Facts) -> String {
-    let mut out = format!("{}\n", file.display());
+    let mut out = format!("{}\n", printable(&file.display().to_string()));
     let roles = facts.roles.names();
     let roles = if roles.is_empty() { "none: a flow cannot use it".to_owned() } else { roles.join(", ") };
     line(&mut out, "roles", &roles);
@@ -53,7 +54,7 @@ fn describe(file: &Path, facts: &Facts) -> String {
 }
 
 fn line(out: &mut String, name: &str, value: &str) {
-    let _ = writeln!(out, "  {name:<9} {value}");
+    let _ = writeln!(out, "  {name:<9} {}", printable(value));
 }
 
 fn list(out: &mut String, name: &str, values: &[String]) {

@@ -1,4 +1,5 @@
-//! Structured logs on standard error: for people on a terminal, elsewhere one flat JSON object a line.
+//! Structured logs on standard error: for people on a terminal, elsewhere one flat JSON object a line. Verbs that answer once
+//! (all but `run` and `dev`) keep no log: what they have to say beside their answer is plain everywhere.
 //!
 //! Fields of spans and of the event stand beside each other at the top level (flow, worker, node, plugin, topic,
 //! partition, offset, row, kind, reason), so that a query needs no path; where a name occurs twice the innermost wins.
@@ -25,20 +26,30 @@ const VARIABLE: &str = "LOOM_LOG";
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// Starts logging.
+/// Whether this process keeps a log that programs read.
+static KEEPS_LOG: AtomicBool = AtomicBool::new(false);
+
+/// Whether what is told beside the answer is for people.
+pub fn tells_plainly() -> bool {
+    terminal::stderr_is_terminal() || !KEEPS_LOG.load(Ordering::Acquire)
+}
+
+/// Starts logging; `keeps_log` as `run` and `dev` do.
 ///
 /// # Errors
 /// `LOOM_LOG` is no filter: a message for the user.
-pub fn start() -> Result<(), String> {
+pub fn start(keeps_log: bool) -> Result<(), String> {
+    KEEPS_LOG.store(keeps_log, Ordering::Release);
     let filter = match std::env::var(VARIABLE) {
         Ok(text) if !text.trim().is_empty() => parse(&text)?,
         Ok(_) | Err(std::env::VarError::NotPresent) => EnvFilter::new("info"),
         Err(std::env::VarError::NotUnicode(_)) => return Err(format!("{VARIABLE} is not text")),
     };
-    let style = if !terminal::stderr_is_terminal() {
-        Style::Json
-    } else {
-        Style::Human { colour: terminal::stderr_takes_colour() }
+    let colour = terminal::stderr_takes_colour();
+    let style = match keeps_log {
+        false => Style::Plain { colour },
+        true if terminal::stderr_is_terminal() => Style::Human { colour },
+        true => Style::Json,
     };
     let subscriber = Registry::default().with(Lines { style }.with_filter(filter));
     tracing::subscriber::set_global_default(subscriber).map_err(|error| error.to_string())
@@ -104,7 +115,14 @@ pub fn kept_back() -> String {
 
 #[derive(Clone, Copy)]
 enum Style {
-    Human { colour: bool },
+    /// Lines of a log, for people.
+    Human {
+        colour: bool,
+    },
+    /// What a verb that answers once has to say beside its answer.
+    Plain {
+        colour: bool,
+    },
     Json,
 }
 
@@ -157,11 +175,11 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
             kept.push_back(line.human(false));
             return;
         }
-        let text = match self.style {
-            Style::Json => line.json(),
-            Style::Human { colour } => line.human(colour),
-        };
-        terminal::print_error(&text);
+        match self.style {
+            Style::Json => terminal::print_error_exact(&line.json()),
+            Style::Human { colour } => terminal::print_error(&line.human(colour)),
+            Style::Plain { colour } => terminal::print_error(&line.plain(colour)),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! `loom-host`: the command. Verbs, what people see, signals and exit statuses; the work is done in the crates below.
 //!
 //! Invariants: standard output holds what a command was asked for and nothing else; everything else goes to standard
-//! error; every way out of the process has a status of [`status::Status`].
+//! error; every way out of the process has a status of [`status::Status`]; no text from outside acts on a terminal.
 
 mod admin;
 mod answers;
@@ -20,6 +20,7 @@ mod inspect;
 mod logs;
 mod offsets;
 mod panics;
+mod progress;
 mod report;
 mod run;
 mod show;
@@ -31,13 +32,17 @@ mod terminal;
 use std::process::ExitCode;
 
 use args::{PluginVerb, Verb};
+use loom_types::printable;
 use status::Status;
 
 fn main() -> ExitCode {
     panics::abort_on_panic();
-    let cli = args::parse().unwrap_or_else(|error| error.exit());
-    if let Err(message) = logs::start() {
-        terminal::print_error(&format!("error: {message}\n"));
+    let cli = match args::parse() {
+        Ok(cli) => cli,
+        Err(error) => return refused(&error),
+    };
+    if let Err(message) = logs::start(matches!(cli.verb, Verb::Run(_) | Verb::Dev(_))) {
+        terminal::print_error(&format!("error: {}\n", printable(&message)));
         return Status::Usage.into();
     }
     match cli.verb {
@@ -57,4 +62,26 @@ fn main() -> ExitCode {
         Verb::Plugin { verb: PluginVerb::Inspect(args) } => inspect::inspect(&args),
     }
     .into()
+}
+
+/// Says what is wrong with the command line, or shows the help that was asked for. What was written there may have come from
+/// anywhere, such as a file's name.
+fn refused(error: &clap::Error) -> ExitCode {
+    let acts = |argument: &String| argument.contains(loom_types::is_acting);
+    let acting: Vec<String> =
+        std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).filter(acts).collect();
+    if acting.is_empty() {
+        error.exit();
+    }
+    let mut text = error.render().to_string();
+    for argument in &acting {
+        let value = argument.split_once('=').map_or("", |(_, value)| value);
+        for piece in
+            [argument.as_str(), value].into_iter().filter(|piece| piece.contains(loom_types::is_acting))
+        {
+            text = text.replace(piece, &printable(piece));
+        }
+    }
+    terminal::print_error(&text);
+    u8::try_from(error.exit_code()).map_or(ExitCode::from(Status::Usage), ExitCode::from)
 }

@@ -9,13 +9,13 @@ use loom_flow::{Mode, Plan};
 use loom_kafka::librdkafka::KafkaBroker;
 use loom_runtime::offsets::{self, GroupOffset, Move, MoveTo};
 use loom_runtime::{AssemblyError, StartFrom, Stop, consumer_settings};
-use loom_types::CommitOffset;
+use loom_types::{CommitOffset, printable};
 use serde_json::{Value, json};
 
 use crate::args::{Format, OffsetsArgs, OffsetsVerb, ResetArgs, SettingsArgs};
 use crate::from::{IN_THE_FUTURE, from};
-use crate::show::print;
 use crate::show::table::{Side, known, number, table};
+use crate::show::{print, print_exact};
 use crate::signals::Signals;
 use crate::start::{self, Refusal};
 use crate::status::Status;
@@ -45,10 +45,10 @@ fn shown(args: &OffsetsArgs) -> Result<Status, Refusal> {
     let flow = args.flow.as_deref().unwrap_or(Path::new(""));
     let (plan, broker, stop) = opened(flow, &args.settings)?;
     let found = offsets::read(&plan, &broker, &stop).map_err(Refusal::Assembly)?;
-    Ok(print(&match args.format {
-        Format::Human => human(&found),
-        Format::Json => json_of(&plan, &found).to_string() + "\n",
-    }))
+    Ok(match args.format {
+        Format::Human => print(&human(&found)),
+        Format::Json => print_exact(&(json_of(&plan, &found).to_string() + "\n")),
+    })
 }
 
 fn human(found: &[GroupOffset]) -> String {
@@ -61,6 +61,7 @@ fn human(found: &[GroupOffset]) -> String {
                 number(one.bounds.low.0),
                 number(one.bounds.high.0),
                 known(one.lag()),
+                known(one.there()),
                 written_by(one),
             ]
         })
@@ -71,6 +72,7 @@ fn human(found: &[GroupOffset]) -> String {
         ("BEGINNING", Side::Right),
         ("END", Side::Right),
         ("LAG", Side::Right),
+        ("THERE", Side::Right),
         ("WRITTEN BY", Side::Left),
     ];
     table(&headings, &rows) + &replays(found)
@@ -82,7 +84,9 @@ fn replays(found: &[GroupOffset]) -> String {
     for one in found {
         if let (Some(at), Some(committed)) = (one.replay(), &one.committed) {
             let (at, floor) = (number(at.0), number(committed.offset.0));
-            let _ = writeln!(out, "{}: a replay has come to {at}; {floor} is its floor", one.partition);
+            let partition = one.partition.to_string();
+            let partition = printable(&partition);
+            let _ = writeln!(out, "{partition}: a replay has come to {at}; {floor} is its floor");
         }
     }
     if !out.is_empty() {
@@ -118,6 +122,7 @@ fn json_of(plan: &Plan, found: &[GroupOffset]) -> Value {
                 "beginning": one.bounds.low.0,
                 "end": one.bounds.high.0,
                 "lag": one.lag(),
+                "there": one.there(),
                 "replay": one.replay().map(|at| at.0),
             })
         })
@@ -152,7 +157,7 @@ fn reset(args: &ResetArgs) -> Result<Status, Refusal> {
         }
         terminal::print_error(&format!(
             "{text}Move these offsets of group {}? [y/N] ",
-            plan.consumer.group_id
+            printable(&plan.consumer.group_id)
         ));
         let mut answer = String::new();
         let read = io::stdin().lock().read_line(&mut answer);
@@ -272,11 +277,26 @@ mod tests {
         let text = human(&[offset(0, Some((1500, run))), offset(1, None), offset(2, Some((7, "mine")))]);
         assert_eq!(
             text,
-            "PARTITION  COMMITTED  BEGINNING    END    LAG  WRITTEN BY
-in/0           1,500          0  2,000    500  run 00000000000000ff
-in/1               -          0  2,000      -  nobody: nothing is committed
-in/2               7          0  2,000  1,993  another tool: \"mine\"
+            "PARTITION  COMMITTED  BEGINNING    END    LAG  THERE  WRITTEN BY
+in/0           1,500          0  2,000    500    500  run 00000000000000ff
+in/1               -          0  2,000      -      -  nobody: nothing is committed
+in/2               7          0  2,000  1,993  1,993  another tool: \"mine\"
 "
+        );
+    }
+
+    #[test]
+    fn of_a_lag_whose_records_were_purged_it_is_shown_how_many_are_still_there() {
+        let purged = |low| GroupOffset {
+            bounds: Bounds { low: CommitOffset(low), high: CommitOffset(2000) },
+            ..offset(0, Some((100, "")))
+        };
+        let there = [0, 100, 1700, 2000].map(|low| (purged(low).lag(), purged(low).there()));
+        assert_eq!(there, [1900, 1900, 300, 0].map(|there| (Some(1900), Some(there))));
+        assert!(
+            human(&[purged(1700)], false).contains("  1,900    300  "),
+            "{}",
+            human(&[purged(1700)], false)
         );
     }
 

@@ -6,6 +6,7 @@ use std::panic::{self, PanicHookInfo};
 use std::process;
 use std::thread;
 
+use loom_types::printable;
 use serde_json::json;
 
 use crate::terminal;
@@ -16,7 +17,12 @@ pub fn abort_on_panic() {
         if loom_flow::expr::in_guarded_evaluation() {
             return;
         }
-        terminal::print_error(&describe(info));
+        let text = describe(info);
+        if terminal::stderr_is_terminal() {
+            terminal::print_error(&text)
+        } else {
+            terminal::print_error_exact(&text)
+        }
         process::abort()
     }));
 }
@@ -32,7 +38,8 @@ fn describe(info: &PanicHookInfo<'_>) -> String {
         let trace = trace.unwrap_or_else(|| "RUST_BACKTRACE=1 shows the way there.".to_owned());
         return format!(
             "\nloom-host has a bug and ends here: nothing that was not written is committed.\n\
-             thread `{name}` at {place}: {cause}\n{trace}\n"
+             thread `{name}` at {place}: {}\n{trace}\n",
+            printable(cause)
         );
     }
     let line = json!({

@@ -1,16 +1,18 @@
-//! How problems are told. The forms themselves are `loom-flow`'s; what is chosen here is where they go: on a terminal
-//! they are shown with the flow's lines, elsewhere each is a line of the log.
+//! How problems are told. The forms themselves are `loom-flow`'s; what is chosen here is where they go: on a terminal, and by
+//! a verb that answers once, they are shown with the flow's lines; `run` and `dev` write them to the log elsewhere.
 
-use loom_flow::{Compiled, HumanStyle, Issue, Severity};
+use loom_flow::{Code, Compiled, HumanStyle, Issue, Severity};
+use loom_runtime::AssemblyError;
+use loom_types::printable;
 
-use crate::{hidden, terminal};
+use crate::{hidden, logs, terminal};
 
 /// What `check` prints for people: all issues with their lines and a count, or that there is none.
-pub fn human(compiled: &Compiled, name: &str) -> String {
+pub fn human(compiled: &Compiled, name: &str, colour: bool) -> String {
     if compiled.issues.is_empty() {
-        return format!("{name}: no problems\n");
+        return format!("{}: no problems\n", printable(name));
     }
-    compiled.render(style(terminal::stdout_takes_colour()))
+    compiled.render(style(colour))
 }
 
 /// What `check` prints for programs: one JSON object and a line end.
@@ -20,7 +22,7 @@ pub fn json(issues: &[Issue]) -> String {
 
 /// An issue of a file that there is no text of.
 pub fn plain(issue: &Issue, colour: bool) -> String {
-    let hint = issue.hint.as_ref().map(|hint| format!("  help: {hint}\n")).unwrap_or_default();
+    let hint = issue.hint.as_ref().map(|hint| format!("  help: {}\n", printable(hint))).unwrap_or_default();
     format!("{}{hint}", error_line(Some(issue.code.as_str()), &issue.message, colour))
 }
 
@@ -32,7 +34,7 @@ pub fn beside(compiled: &Compiled) {
 /// Tells the issues of a flow that is about to run, or will not.
 pub fn issues(compiled: &Compiled) {
     if compiled.issues.is_empty() {
-    } else if terminal::stderr_is_terminal() {
+    } else if logs::tells_plainly() {
         terminal::print_error(&compiled.render(style(terminal::stderr_takes_colour())));
     } else {
         compiled.issues.iter().for_each(log);
@@ -41,7 +43,7 @@ pub fn issues(compiled: &Compiled) {
 
 /// Tells of a flow file that cannot be read.
 pub fn unreadable(issue: &Issue) {
-    if terminal::stderr_is_terminal() {
+    if logs::tells_plainly() {
         terminal::print_error(&plain(issue, terminal::stderr_takes_colour()));
     } else {
         log(issue);
@@ -50,11 +52,33 @@ pub fn unreadable(issue: &Issue) {
 
 /// Tells why nothing runs, where there is no place in the flow to point at.
 pub fn refusal(code: Option<&str>, message: &str) {
-    if terminal::stderr_is_terminal() {
+    if logs::tells_plainly() {
         let message = hidden::redact(message);
         terminal::print_error(&error_line(code, &message, terminal::stderr_takes_colour()));
     } else {
         tracing::error!(code, "{message}");
+    }
+}
+
+/// Tells why a flow cannot start: what a broker showed with the flow's line that it is about, all else in its words.
+pub fn at_start(errors: &[AssemblyError]) {
+    let mut placed = Vec::new();
+    for error in errors {
+        let code = error.code.and_then(|code| Code::parse(code).ok());
+        match (code, &error.about) {
+            (Some(code), Some(about)) => {
+                placed.push((about.clone(), code, error.message.clone(), error.hint.clone()));
+            }
+            _ => refusal(error.code, &error.message),
+        }
+    }
+    if placed.is_empty() {
+        return;
+    }
+    match hidden::placed(&placed, style(terminal::stderr_takes_colour())) {
+        Some((_, text)) if logs::tells_plainly() => terminal::print_error(&text),
+        Some((issues, _)) => issues.iter().for_each(log),
+        None => placed.iter().for_each(|(_, code, message, _)| refusal(Some(code.as_str()), message)),
     }
 }
 
@@ -71,7 +95,7 @@ fn log(issue: &Issue) {
 fn error_line(code: Option<&str>, message: &str, colour: bool) -> String {
     let (red, plain) = if colour { ("\u{1b}[1;31m", "\u{1b}[0m") } else { ("", "") };
     let code = code.map(|code| format!("[{code}]")).unwrap_or_default();
-    format!("{red}error{code}{plain}: {message}\n")
+    format!("{red}error{code}{plain}: {}\n", printable(message))
 }
 
 /// How issues look here.

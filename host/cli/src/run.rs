@@ -9,6 +9,7 @@ use loom_runtime::{Board, End, Options, Stop, assemble, consumer_settings};
 
 use crate::admin::Address;
 use crate::args::RunArgs;
+use crate::progress::Progress;
 use crate::signals::Signals;
 use crate::start::{self, Refusal};
 use crate::status::Status;
@@ -31,6 +32,7 @@ fn try_run(args: &RunArgs) -> Result<Status, Refusal> {
     let plugins = start::plugin_host(&options.process)?;
     let broker = KafkaBroker::new(consumer_settings(&plan)).map_err(|error| start::no_client(&error))?;
     let broker: Arc<dyn Broker> = Arc::new(broker);
+    let shown = board.clone();
     let run = Options {
         workers: usize::from(options.process.workers_per_process),
         end: End::Never,
@@ -40,7 +42,9 @@ fn try_run(args: &RunArgs) -> Result<Status, Refusal> {
         ..Options::default()
     };
     let assembled = assemble(plan, broker, &plugins, run, &stop).map_err(Refusal::Assembly)?;
+    let progress = Progress::start(&shown);
     let outcome = start::run_until_stopped(assembled, &stop, &signals);
-    outcome.summary.log();
+    drop(progress);
+    start::tell_end(&outcome);
     Ok(start::status_of(&outcome))
 }

@@ -12,9 +12,10 @@ use loom_runtime::{Assembled, AssemblyError, Board, Outcome, Stop};
 use crate::admin::{Address, Admin};
 use crate::args::{ProcessArgs, SettingsArgs};
 use crate::report;
+use crate::show::stopped;
 use crate::signals::Signals;
 use crate::status::Status;
-use crate::{flow_file, hidden};
+use crate::{flow_file, hidden, terminal};
 
 /// Why nothing ran.
 pub enum Refusal {
@@ -32,7 +33,7 @@ impl Refusal {
         match self {
             Refusal::Flow(status) => status,
             Refusal::Assembly(errors) => {
-                errors.iter().for_each(|error| report::refusal(error.code, &error.message));
+                report::at_start(&errors);
                 Status::of_several(errors.iter().map(|error| error.status.into()))
             }
             Refusal::Other(status, message) => {
@@ -123,6 +124,15 @@ pub fn run_until_stopped(assembled: Assembled, stop: &Stop, signals: &Signals) -
         tracing::error!("{}", failure.message);
     }
     outcome
+}
+
+/// Tells what the run did: on a terminal in a few lines, elsewhere in the log's last line.
+pub fn tell_end(outcome: &Outcome) {
+    if !terminal::stderr_is_terminal() {
+        outcome.summary.log();
+    } else if tracing::enabled!(tracing::Level::INFO) {
+        terminal::print_error(&stopped::human(&outcome.summary));
+    }
 }
 
 /// The status of a run that ended.

@@ -1,11 +1,19 @@
 //! What the standard streams are, asked once: whether people read them, whether they take colour, and what to do when
-//! their reader has gone.
+//! their reader has gone. All that people read leaves the process through here, and nothing in it acts on a terminal but lines
+//! and colours of ours; pieces from outside were made printable where they were put in.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
+use loom_types::printable_lines;
+
+/// Whether people read standard output as it comes.
+pub fn stdout_is_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
 /// Whether standard output may be coloured.
 pub fn stdout_takes_colour() -> bool {
-    io::stdout().is_terminal() && colour_wanted()
+    stdout_is_terminal() && colour_wanted()
 }
 
 /// Whether people read standard error as it comes.
@@ -25,15 +33,23 @@ fn colour_wanted() -> bool {
     !no_colour && !dumb
 }
 
-/// Prints to standard output.
+/// Prints for people to standard output. Whatever is in the text, the terminal gets lines and colours.
 ///
 /// # Errors
 /// What writing answered; a reader that has gone, as `head` does, is none: nobody is left to read it.
 pub fn print(text: &str) -> io::Result<()> {
+    print_exact(&printable_lines(text))
+}
+
+/// Prints for programs to standard output: every byte as it is.
+///
+/// # Errors
+/// As [`print`].
+pub fn print_exact(text: &str) -> io::Result<()> {
     print_on(text).map(|_| ())
 }
 
-/// Prints to standard output; whether there is somebody to print more for.
+/// Prints to standard output, every byte as it is; whether there is somebody to print more for.
 ///
 /// # Errors
 /// What writing answered, a reader that has gone apart.
@@ -46,8 +62,13 @@ pub fn print_on(text: &str) -> io::Result<bool> {
     }
 }
 
-/// Prints to standard error, as well as that goes: there is no other place to complain.
+/// Prints for people to standard error, as well as that goes: there is no other place to complain.
 pub fn print_error(text: &str) {
+    print_error_exact(&printable_lines(text));
+}
+
+/// Prints for programs to standard error.
+pub fn print_error_exact(text: &str) {
     let mut out = io::stderr().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

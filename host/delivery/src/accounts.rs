@@ -1,13 +1,15 @@
 //! The accounts of one worker: its partitions' trackers and its groups. The only place where tokens are minted, split,
 //! grouped and redeemed, and where the ledger is written.
 
-use loom_types::{CommitOffset, Ending, Moment, PartitionId, RecordOffset};
+use std::time::Duration;
+
+use loom_types::{CommitOffset, Ending, Histogram, Moment, PartitionId, RecordOffset};
 
 use crate::groups::{Groups, Share};
 use crate::ledger::Ledger;
 use crate::mutations::{Mutation, mutated};
 use crate::token::{FULL_WEIGHT, Scope, Token};
-use crate::tracker::{Made, Tracker};
+use crate::tracker::{Made, TICK, Tracker, ticks};
 
 /// See the module's description.
 #[derive(Debug)]
@@ -15,19 +17,56 @@ pub struct Accounts {
     tracked: bool,
     trackers: Vec<Tracker>,
     groups: Groups,
+    /// The present moment, in ticks.
+    now: u32,
+    /// How long records took from being registered until they were resolved.
+    resolution: Histogram,
 }
+
+/// What those times are told apart by.
+static BOUNDS: [Duration; 13] = [
+    Duration::from_millis(10),
+    Duration::from_millis(50),
+    Duration::from_millis(100),
+    Duration::from_millis(250),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(5),
+    Duration::from_secs(10),
+    Duration::from_secs(30),
+    Duration::from_secs(60),
+    Duration::from_secs(300),
+    Duration::from_secs(1800),
+    Duration::from_secs(3600),
+];
 
 impl Accounts {
     /// Under at least once: every record is tracked until it is resolved.
     #[must_use]
     pub fn tracked() -> Self {
-        Accounts { tracked: true, trackers: Vec::new(), groups: Groups::default() }
+        Accounts::new(true)
     }
 
     /// Under at most once: rows are counted, and nothing is tracked; a partition's watermark is its position.
     #[must_use]
     pub fn untracked() -> Self {
-        Accounts { tracked: false, trackers: Vec::new(), groups: Groups::default() }
+        Accounts::new(false)
+    }
+
+    fn new(tracked: bool) -> Self {
+        let resolution = Histogram::new(&BOUNDS);
+        Accounts { tracked, trackers: Vec::new(), groups: Groups::default(), now: 0, resolution }
+    }
+
+    /// What is redeemed from now on is so at this moment: it tells how long records took, and decides nothing.
+    pub fn redeem_at(&mut self, now: Moment) {
+        self.now = ticks(now);
+    }
+
+    /// How long records took from being registered until they were resolved, to a hundredth of a second.
+    #[must_use]
+    pub fn resolution(&self) -> &Histogram {
+        &self.resolution
     }
 
     /// Whether records are tracked.
@@ -173,9 +212,15 @@ impl Accounts {
         ledger.live -= 1;
         let (partition, scope, sequence, weight) = token.spend();
         match scope {
-            Scope::Record => self.trackers[partition.index()].redeem(sequence, weight),
+            Scope::Record => self.redeem_record(partition, sequence, weight),
             Scope::Group => self.redeem_group(sequence, weight),
             Scope::Untracked => {}
+        }
+    }
+
+    fn redeem_record(&mut self, partition: PartitionId, sequence: u64, weight: u64) {
+        if let Some(since) = self.trackers[partition.index()].redeem(sequence, weight) {
+            self.resolution.observe(TICK * self.now.saturating_sub(since));
         }
     }
 
@@ -183,7 +228,7 @@ impl Accounts {
         let mut shares = self.groups.redeem(sequence, weight).unwrap_or_default();
         while let Some((partition, scope, sequence, weight)) = shares.pop() {
             match scope {
-                Scope::Record => self.trackers[partition.index()].redeem(sequence, weight),
+                Scope::Record => self.redeem_record(partition, sequence, weight),
                 Scope::Group => shares.extend(self.groups.redeem(sequence, weight).unwrap_or_default()),
                 Scope::Untracked => {}
             }
@@ -260,7 +305,9 @@ impl Accounts {
 
 #[cfg(test)]
 mod tests {
-    use loom_types::{CommitOffset, Ending, RecordOffset};
+    use std::time::Duration;
+
+    use loom_types::{CommitOffset, Ending, Moment, RecordOffset};
 
     use super::Accounts;
     use crate::tracker::Made;
@@ -306,6 +353,27 @@ mod tests {
             accounts.cut(partition, CommitOffset(4));
             assert!(accounts.admit(partition, RecordOffset(4)));
         }
+    }
+
+    #[test]
+    fn the_time_until_a_record_is_resolved_is_counted_once() {
+        let at = |ms| Moment(Duration::from_millis(ms));
+        let mut accounts = Accounts::tracked();
+        let partition = accounts.add_partition(CommitOffset(0), None);
+        accounts.set_now(partition, at(1000));
+        let one = accounts.register(partition, RecordOffset(0), 10);
+        let other = accounts.register(partition, RecordOffset(1), 10);
+        let mut shares = Vec::new();
+        accounts.split(one, 2, |_, share| shares.push(share));
+        accounts.redeem_at(at(1200));
+        accounts.redeem(shares.remove(0), Ending::Topic);
+        assert_eq!(accounts.resolution().count(), 0, "half of it is under way");
+        accounts.redeem_at(at(3000));
+        accounts.redeem(shares.remove(0), Ending::Topic);
+        let group = accounts.group(vec![other]).unwrap();
+        accounts.redeem_at(at(1000));
+        accounts.redeem(group, Ending::Topic);
+        assert_eq!((accounts.resolution().count(), accounts.resolution().sum()), (2, Duration::from_secs(2)));
     }
 
     #[test]

@@ -31,8 +31,13 @@ struct Entry {
     made_bytes: u32,
 }
 
-/// What the age of a record is counted in; four bytes of it last for thirteen years.
-const TICK: Duration = Duration::from_millis(100);
+/// What the age of a record is counted in; four bytes of it last for more than a year.
+pub(crate) const TICK: Duration = Duration::from_millis(10);
+
+/// A moment in [`TICK`]s.
+pub(crate) fn ticks(moment: Moment) -> u32 {
+    u32::try_from(moment.0.as_millis() / TICK.as_millis()).unwrap_or(u32::MAX)
+}
 
 /// What a partition holds against its bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,16 +108,18 @@ impl Tracker {
         sequence
     }
 
-    /// Adds weight to a record, and forgets records from the front on that are resolved.
-    pub(crate) fn redeem(&mut self, sequence: u64, weight: u64) {
+    /// Adds weight to a record, and forgets records from the front on that are resolved. Of a record that is resolved with it,
+    /// when it was registered.
+    pub(crate) fn redeem(&mut self, sequence: u64, weight: u64) -> Option<u32> {
         let Some(entry) = sequence.checked_sub(self.first).and_then(|at| self.ring.get_mut(at as usize))
         else {
             debug_assert!(false, "weight redeemed for a record that is resolved");
-            return;
+            return None;
         };
         entry.redeemed += if mutated(Mutation::AnyShareResolves) { FULL_WEIGHT } else { weight };
         debug_assert!(entry.redeemed <= FULL_WEIGHT, "a record was redeemed twice");
-        if entry.redeemed == FULL_WEIGHT {
+        let since = (entry.redeemed == FULL_WEIGHT).then_some(entry.since);
+        if since.is_some() {
             self.ledger.resolved += 1;
             self.ledger.outstanding -= 1;
             self.bytes -= u64::from(entry.bytes);
@@ -123,6 +130,7 @@ impl Tracker {
                 self.first += 1;
             }
         }
+        since
     }
 
     /// Counts what was made of a record, while it is not resolved.
@@ -217,7 +225,7 @@ impl Tracker {
         self.ring.front().map(|front| front.offset)
     }
 
-    /// When the oldest unresolved record was registered, to a tenth of a second.
+    /// When the oldest unresolved record was registered, to a hundredth of a second.
     #[must_use]
     pub fn oldest_since(&self) -> Option<Moment> {
         self.ring.front().map(|front| Moment(TICK * front.since))
@@ -225,8 +233,7 @@ impl Tracker {
 
     /// Records that follow are registered at this moment.
     pub(crate) fn set_now(&mut self, now: Moment) {
-        let ticks = now.0.as_millis() / TICK.as_millis();
-        self.now = u32::try_from(ticks).unwrap_or(u32::MAX);
+        self.now = ticks(now);
     }
 
     /// What it holds against its bounds.

@@ -10,11 +10,11 @@ use loom_types::ErrorKind;
 use crate::ask::Role;
 use crate::plan::{
     By, CallPlan, CollectPlan, ConsumerPlan, NodeKind, NodePlan, OnTrap, OutputId, OutputPlan, Partitioner,
-    Plan, PluginId, PluginPlan, ProcessPlan, RouteId, RoutePlan, Switch, Unrouted,
+    Plan, PluginId, PluginPlan, ProcessPlan, RouteId, RoutePlan, Switch,
 };
 use crate::spec::{
     Branches, CallOptions, Choice, ConsumerSpec, ErrorsSpec, ExprSpec, FlowSpec, IntoTopic, KafkaSpec, Kind,
-    NodeSpec, PluginSpec, ProcessSpec, ProducerSpec, SwitchDefault, SwitchSpec, Text, extra_map,
+    NodeSpec, PluginSpec, ProcessSpec, ProducerSpec, SwitchDefault, SwitchSpec, Text, extra_map, unrouted,
 };
 
 /// Which route takes each kind of error.
@@ -36,6 +36,7 @@ pub(crate) fn lower(flow: &FlowSpec, env: BTreeMap<String, String>) -> Option<Pl
     };
     let around = lower.errors(flow.errors.as_ref(), Some([None; ErrorKind::ALL.len()]))?;
     let process = lower.process(flow.process.as_ref()?, Some(around))?;
+    let unrouted = unrouted(flow.errors.as_ref(), consumer.delivery);
     Some(Plan {
         name: Arc::from(flow.name.as_ref()?.value.as_str()),
         consumer,
@@ -44,7 +45,8 @@ pub(crate) fn lower(flow: &FlowSpec, env: BTreeMap<String, String>) -> Option<Pl
         runtime: flow.runtime.clone(),
         process,
         routes: lower.routes,
-        unrouted: flow.errors.as_ref().map_or(Unrouted::Drop, |errors| errors.unrouted),
+        unrouted,
+        max_dropped: flow.errors.as_ref().and_then(|errors| errors.max_dropped.as_ref()).map(|at| at.value),
         env: Arc::new(env),
     })
 }
@@ -157,7 +159,8 @@ impl Lower<'_> {
             Kind::Drain => NodeKind::Drain,
             Kind::Unknown => return None,
         };
-        Some(NodePlan { path: spec.place.path.clone(), kind, errors })
+        let name = spec.name.as_ref().map(|name| Arc::from(name.value.as_str()));
+        Some(NodePlan { path: spec.place.path.clone(), name, kind, errors })
     }
 
     /// Effects of rows that ran before a trap may happen again when the batch is run row by row; a plugin that can

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::report::{Place, Report};
 use crate::spec::{FlowSpec, IntoTopic, Kind, nodes, processes};
-use crate::{Code, Compiled, Issue, Severity, Stretch};
+use crate::{Code, Compiled, HumanStyle, Issue, Severity, Stretch};
 
 /// Something that a flow needs of its brokers, or of its process.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,6 +61,22 @@ pub(crate) fn needs(flow: &FlowSpec, report: &Report) -> BTreeMap<Need, Said> {
 }
 
 impl Compiled {
+    /// Problems that a broker, or the process, showed, each at the place of what it is about, and the same for people. What was
+    /// found in the flow before is not among them.
+    #[must_use]
+    pub fn placed(
+        &mut self,
+        problems: &[(Need, Code, String, Option<String>)],
+        style: HumanStyle,
+    ) -> (Vec<Issue>, String) {
+        let before = std::mem::take(&mut self.issues);
+        for (need, code, message, hint) in problems {
+            self.add(need, *code, message, hint.clone());
+        }
+        let text = self.render(style);
+        (std::mem::replace(&mut self.issues, before), text)
+    }
+
     /// Adds a problem that only a broker, or the process, shows, at the place of what it is about.
     pub fn add(&mut self, need: &Need, code: Code, message: &str, hint: Option<String>) {
         let whole = Said {

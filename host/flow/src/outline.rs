@@ -4,6 +4,7 @@
 //! line and holds no further structure is written in one. Text that YAML would take for something else is quoted as JSON
 //! quotes it.
 
+use loom_types::is_acting;
 use serde_json::Value as Json;
 
 /// Longer lists and mappings go one item a line.
@@ -147,9 +148,8 @@ fn quoted(text: &str) -> String {
     // Strings always have a JSON form.
     for c in serde_json::to_string(text).unwrap_or_default().chars() {
         match c {
-            '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' => {
-                out += &format!("\\u{:04x}", u32::from(c))
-            }
+            c if is_acting(c) && u32::from(c) > 0xffff => out += &format!("\\U{:08x}", u32::from(c)),
+            c if is_acting(c) => out += &format!("\\u{:04x}", u32::from(c)),
             c => out.push(c),
         }
     }

@@ -35,13 +35,16 @@ pub struct Plan {
     pub routes: Vec<RoutePlan>,
     /// What becomes of a failed record that no route takes.
     pub unrouted: Unrouted,
+    /// How many rows may be dropped for want of a route; above it the flow is not ready.
+    pub max_dropped: Option<Rate>,
     /// The variables that expressions may read as `env.NAME`, resolved.
     pub env: Arc<BTreeMap<String, String>>,
 }
 
 impl fmt::Debug for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Plan { name, consumer, outputs, plugins, runtime, process, routes, unrouted, env } = self;
+        let Plan { name, consumer, outputs, plugins, runtime, process, routes, unrouted, max_dropped, env } =
+            self;
         f.debug_struct("Plan")
             .field("name", name)
             .field("consumer", consumer)
@@ -51,6 +54,7 @@ impl fmt::Debug for Plan {
             .field("process", process)
             .field("routes", routes)
             .field("unrouted", unrouted)
+            .field("max_dropped", max_dropped)
             .field("env", &env.keys())
             .finish()
     }
@@ -328,6 +332,8 @@ impl ProcessPlan {
 pub struct NodePlan {
     /// Its place, such as `process[1].fork.when[0].process[0]`.
     pub path: Arc<str>,
+    /// What it is called, where the flow says so; no two nodes have one name.
+    pub name: Option<Arc<str>>,
     /// What it does.
     pub kind: NodeKind,
     /// Which route takes each kind of error, by [`ErrorKind::index`]: the nearest one, `errors.default` counted in.
@@ -576,4 +582,65 @@ pub enum Unrouted {
     Drop,
     /// The flow stops before the record.
     Stop,
+}
+
+/// So many in a time; written as `100/min`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// How many.
+    pub most: u64,
+    /// In which time.
+    pub per: Per,
+}
+
+/// The time of a [`Rate`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Per {
+    /// `s`
+    Second,
+    /// `min`
+    Minute,
+    /// `h`
+    Hour,
+}
+
+impl Rate {
+    /// What is written so; none if it is no rate.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Rate> {
+        let (most, per) = text.split_once('/')?;
+        let per = match per.trim() {
+            "s" => Per::Second,
+            "min" => Per::Minute,
+            "h" => Per::Hour,
+            _ => return None,
+        };
+        let digits = most.trim();
+        let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+        let most = digits.parse().ok().filter(|_| plain && digits.len() <= 18)?;
+        Some(Rate { most, per })
+    }
+}
+
+impl Per {
+    /// How long it is.
+    #[must_use]
+    pub fn time(self) -> Duration {
+        Duration::from_secs(match self {
+            Per::Second => 1,
+            Per::Minute => 60,
+            Per::Hour => 3600,
+        })
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let per = match self.per {
+            Per::Second => "s",
+            Per::Minute => "min",
+            Per::Hour => "h",
+        };
+        write!(f, "{}/{per}", self.most)
+    }
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use loom_types::{printable, printable_in_place};
 use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteError};
 use miette::{MietteSpanContents, SourceCode, SourceSpan, SpanContents, ThemeCharacters, ThemeStyles};
 use serde::Serialize;
@@ -96,7 +97,7 @@ struct Shown<'i> {
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Issue { severity, code, message, .. } = self.issue;
-        write!(f, "{}[{code}]: {}", severity.name(), front(message))
+        write!(f, "{}[{code}]: {}", severity.name(), printable(&front(message)))
     }
 }
 
@@ -117,7 +118,8 @@ impl Diagnostic for Shown<'_> {
     }
 
     fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
-        self.issue.hint.as_ref().map(|hint| Box::new(hint) as Box<dyn fmt::Display>)
+        let hint = self.issue.hint.as_ref()?;
+        Some(Box::new(printable(hint)))
     }
 
     fn source_code(&self) -> Option<&dyn SourceCode> {
@@ -126,10 +128,11 @@ impl Diagnostic for Shown<'_> {
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
         let Stretch { offset, len, .. } = self.issue.at;
-        let label = (!self.issue.path.is_empty()).then(|| self.issue.path.clone());
+        let label = (!self.issue.path.is_empty()).then(|| printable(&self.issue.path).into_owned());
         let primary = LabeledSpan::new_primary_with_span(label, (offset, len));
         let related = self.issue.related.iter();
-        let related = related.map(|(at, label)| LabeledSpan::new(Some(label.clone()), at.offset, at.len));
+        let shown = |label: &String| Some(printable(label).into_owned());
+        let related = related.map(move |(at, label)| LabeledSpan::new(shown(label), at.offset, at.len));
         Some(Box::new(std::iter::once(primary).chain(related)))
     }
 }
@@ -144,17 +147,21 @@ pub(crate) fn human(issues: &[Issue], files: &[(String, String)], style: HumanSt
     let characters = if style.unicode { ThemeCharacters::unicode() } else { ThemeCharacters::ascii() };
     // The severity is the first word of each message, so no sign stands before it.
     let characters = ThemeCharacters { error: String::new(), warning: String::new(), ..characters };
-    let styles = if style.color { ThemeStyles::ansi() } else { ThemeStyles::none() };
-    let handler = GraphicalReportHandler::new_themed(GraphicalTheme { characters, styles })
-        .with_width(style.width)
-        .with_context_lines(1);
+    let handler = |severity: Severity| {
+        let theme = GraphicalTheme { characters: characters.clone(), styles: styles(severity, style.color) };
+        GraphicalReportHandler::new_themed(theme).with_width(style.width).with_context_lines(1)
+    };
+    let handlers = (handler(Severity::Error), handler(Severity::Warning));
+    let files: Vec<_> =
+        files.iter().map(|(name, text)| (printable(name), printable_in_place(text))).collect();
     let sources: Vec<Excerpts<'_>> = files.iter().map(|(name, text)| Excerpts::new(name, text)).collect();
     let empty = Excerpts::new("", "");
-    let file = files.first().map_or("", |(name, _)| name);
+    let file = files.first().map_or("", |(name, _)| &**name);
     let mut out = String::new();
     for issue in issues {
         let mut block = String::new();
-        let source = sources.iter().find(|source| source.file == issue.file).unwrap_or(&empty);
+        let name = printable(&issue.file);
+        let source = sources.iter().find(|source| source.file == name).unwrap_or(&empty);
         let narrow = narrow::around(source, issue);
         let (narrow, moved) = match &narrow {
             Some((text, moved)) => {
@@ -164,16 +171,43 @@ pub(crate) fn human(issues: &[Issue], files: &[(String, String)], style: HumanSt
             None => (None, None),
         };
         let shown = Shown { issue: moved.unwrap_or(issue), source: narrow.as_ref().unwrap_or(source) };
+        let handler = if issue.severity == Severity::Error { &handlers.0 } else { &handlers.1 };
         if handler.render_report(&mut block, &shown).is_err() {
             // An excerpt is a help; the issue itself must not be lost with it.
-            block = format!("{issue}\n");
+            block = format!("{}\n", printable(&issue.to_string()));
         }
-        out.push_str(block.trim_start());
+        // What stands before it is the room of the sign that there is none of, in colour where there is colour.
+        let start = block.find(issue.severity.name()).unwrap_or_default();
+        let head = format!("{}[{}]", issue.severity.name(), issue.code);
+        match block[start..].strip_prefix(&head).filter(|_| style.color) {
+            Some(rest) => out.push_str(&format!("{}{head}\u{1b}[0m{rest}", colour(issue.severity))),
+            None => out.push_str(&block[start..]),
+        }
         out.push('\n');
     }
     let errors = issues.iter().filter(|issue| issue.severity == Severity::Error).count();
     out.push_str(&format!("{file}: {}\n", counts(errors, issues.len() - errors)));
     out
+}
+
+/// The colour of a severity: the head of an issue, and the place that it points at, have the same.
+fn colour(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Error => "\u{1b}[1;31m",
+        Severity::Warning => "\u{1b}[1;33m",
+    }
+}
+
+fn styles(severity: Severity, color: bool) -> ThemeStyles {
+    if !color {
+        return ThemeStyles::none();
+    }
+    let ansi = ThemeStyles::ansi();
+    let own = match severity {
+        Severity::Error => ansi.error,
+        Severity::Warning => ansi.warning,
+    };
+    ThemeStyles { highlights: vec![own, ansi.help], ..ansi }
 }
 
 /// Numbers of errors and warnings in words, such as `1 error, 0 warnings`.

@@ -124,9 +124,11 @@ impl Definitions {
         match value {
             Value::Text => reference("text"),
             Value::Name => reference("name"),
+            Value::Label => reference("label"),
             Value::Whole { least, most } => whole(*least, *most),
             Value::Duration => reference("duration"),
             Value::Size => reference("size"),
+            Value::Rate => reference("rate"),
             Value::Boolean => reference("boolean"),
             Value::Words(words) => json!({ "anyOf": [{ "enum": words }, reference("reference")] }),
             Value::Expression => reference("expression"),
@@ -199,6 +201,13 @@ impl Definitions {
             ("text", json!({ "type": ["string", "number", "boolean"] })),
             ("name", json!({ "type": ["string", "number", "boolean"], "pattern": r"\S" })),
             (
+                "label",
+                json!({
+                    "type": ["string", "number", "boolean"],
+                    "pattern": leaf(r"^[A-Za-z0-9_.\-]+$"),
+                }),
+            ),
+            (
                 "duration",
                 json!({
                     "type": "string",
@@ -211,6 +220,14 @@ impl Definitions {
                     "type": ["string", "integer"],
                     "pattern": leaf(&format!(r"^\s*(?=[^1-9]*[1-9])([0-9]+|[0-9.]+\s*{SIZE_UNITS})\s*$")),
                     "minimum": 1,
+                }),
+            ),
+            (
+                "rate",
+                json!({
+                    "description": "So many in a second, a minute or an hour, such as `100/min`.",
+                    "type": "string",
+                    "pattern": leaf(r"^\s*[0-9]{1,18}\s*/\s*(s|min|h)\s*$"),
                 }),
             ),
             (

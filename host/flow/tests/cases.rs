@@ -128,6 +128,57 @@ fn a_kind_without_route_is_a_warning_for_each_kind_that_can_be_raised() {
 }
 
 #[test]
+fn the_warning_says_whether_the_flow_stops_or_drops() {
+    let said = |flow: &str| check(flow).issues[0].message.clone();
+    let process = "[ { filter: payload.a > 1 }, drain ]";
+    let least = around(process);
+    let stops =
+        "has no route: the flow stops at the record (`unrouted: stop`, the default under `at_least_once`)";
+    let drops = "has no route: the record is dropped and logged";
+    assert!(said(&least).ends_with(stops), "{}", said(&least));
+    let most = least.replace("at_least_once", "at_most_once");
+    assert!(said(&most).ends_with(drops), "{}", said(&most));
+    let asked = around_with(process, "errors: { unrouted: drop }");
+    assert!(said(&asked).ends_with(drops), "{}", said(&asked));
+}
+
+#[test]
+fn a_bound_of_drops_is_a_rate_and_has_no_effect_where_nothing_is_dropped() {
+    let with = |errors: &str| check(&around_with("[ drain ]", errors));
+    for right in ["100/min", "0/h", "5 / h", "\"7/min\""] {
+        let compiled = with(&format!("errors: {{ unrouted: drop, max_dropped: {right} }}"));
+        assert!(compiled.issues.is_empty(), "{right}: {compiled:?}");
+    }
+    for wrong in ["100", "100/m", "-1/min", "x/min", "1.5/h", "/min", "9999999999999999999/h"] {
+        let compiled = with(&format!("errors: {{ unrouted: drop, max_dropped: {wrong} }}"));
+        assert_eq!(errors(&compiled), ["VALUE_INVALID errors.max_dropped"], "{wrong}");
+    }
+    for idle in ["max_dropped: 1/h", "unrouted: stop, max_dropped: 1/h"] {
+        let compiled = with(&format!("errors: {{ {idle} }}"));
+        assert_eq!(warnings(&compiled), ["VALUE_INVALID errors.max_dropped"], "{idle}");
+    }
+}
+
+#[test]
+fn a_nodes_name_is_one_word_that_no_other_node_has() {
+    let right = check(&around("[ { filter: payload.a > 1, name: big.only_1-x }, { drain: , name: away } ]"));
+    assert_eq!(errors(&right), [""; 0], "{right:?}");
+    let plan = right.plan.expect("a plan");
+    assert_eq!(plan.process.nodes[0].name.as_deref(), Some("big.only_1-x"));
+    for (wrong, path) in
+        [("a b", "process[0].name"), ("'process[0]'", "process[0].name"), ("'a\"b'", "process[0].name")]
+    {
+        let compiled = check(&around(&format!("[ {{ filter: payload.a > 1, name: {wrong} }}, drain ]")));
+        assert_eq!(errors(&compiled), [format!("VALUE_INVALID {path}")], "{wrong}");
+    }
+    let twice = around_with(
+        "[ { filter: payload.a > 1, name: x }, drain ]",
+        "errors: { default: [ { map: payload, name: x }, drain ] }",
+    );
+    assert_eq!(errors(&check(&twice)), ["VALUE_INVALID errors.default[0].name"]);
+}
+
+#[test]
 fn one_error_kind_routed_twice_is_a_duplicate_with_both_places() {
     let compiled =
         check(&around_with("[ { into_topic: a } ]", "errors:\n  task: [ drain ]\n  task: [ drain ]\n"));

@@ -110,7 +110,8 @@ fn nothing_set_means_the_documented_defaults() {
     assert_eq!((runtime.startup_timeout.as_secs(), runtime.shutdown_timeout.as_secs()), (30, 25));
     assert_eq!(runtime.commit_interval.as_millis(), 200);
     assert_eq!((runtime.max_outstanding_records, runtime.max_outstanding_bytes), (100_000, 256 << 20));
-    assert_eq!((runtime.prefetch, plan.unrouted), (256 << 20, Unrouted::Drop));
+    assert_eq!((runtime.prefetch, plan.unrouted), (256 << 20, Unrouted::Stop));
+    assert_eq!(plan.max_dropped, None);
     let NodeKind::IntoSink { flush, .. } = plan.process.nodes[1].kind else { panic!("a sink") };
     assert_eq!((flush.records, flush.bytes, flush.interval.as_secs()), (1000, 1 << 20, 1));
     assert!(plan.plugins[0].breaker);

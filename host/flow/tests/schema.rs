@@ -67,36 +67,39 @@ plugins:
   k: { component: sink.wasm }
 process:
   - step: s
+    name: first
     timeout: 1s
     retries: 0
     concurrency: 2
     ordered: true
     on_trap: rerun
     errors: { wire: [ drain ], routing: [ drain ], task: [ drain ], business: [ drain ], delivery: [ drain ], default: [ drain ] }
-  - { map: "{'id': payload.id}", errors: { default: [ drain ] } }
-  - { filter: { plugin: p }, errors: { default: [ drain ] } }
-  - { expand: s, timeout: 1s, retries: 1, concurrency: 2, ordered: true, on_trap: rerun, errors: {} }
-  - collect_batch: { max_records: 10, max_bytes: 1MiB, timeout_ms: 5, key: payload.k }
-  - { batch_step: s, timeout: 1s, retries: 1, concurrency: 2, ordered: true, on_trap: rerun, errors: {} }
+  - { map: "{'id': payload.id}", name: mapped, errors: { default: [ drain ] } }
+  - { filter: { plugin: p }, name: filtered, errors: { default: [ drain ] } }
+  - { expand: s, name: expanded, timeout: 1s, retries: 1, concurrency: 2, ordered: true, on_trap: rerun, errors: {} }
+  - { collect_batch: { max_records: 10, max_bytes: 1MiB, timeout_ms: 5, key: payload.k }, name: collected }
+  - { batch_step: s, name: stepped, timeout: 1s, retries: 1, concurrency: 2, ordered: true, on_trap: rerun, errors: {} }
   - for_each
-  - for_each:
-  - { batch_expand: s, timeout: 1s, retries: 1, concurrency: 2, ordered: true, on_trap: rerun, errors: {} }
-  - { explode: s, timeout: 1s, retries: 1, concurrency: 2, ordered: true, on_trap: rerun, errors: {} }
-  - { router: { by: msg.type, branches: { a: [ { step: s } ], b: [] }, default: pass }, errors: {} }
+  - { for_each: , name: each }
+  - { batch_expand: s, name: gathered, timeout: 1s, retries: 1, concurrency: 2, ordered: true, on_trap: rerun, errors: {} }
+  - { explode: s, name: exploded, timeout: 1s, retries: 1, concurrency: 2, ordered: true, on_trap: rerun, errors: {} }
+  - { router: { by: msg.type, branches: { a: [ { step: s } ], b: [] }, default: pass }, name: routed, errors: {} }
   - router: { when: [ { if: payload.a, process: [ { step: s } ] } ], default: [ { step: s } ] }
   - fork:
       when:
         - if: payload.total > 1000.0
           process:
-            - broadcast:
-                - [ { into_topic: audit, key: payload.k, partitioner: s, allow_repartition: false, dlq: dead, timestamp: now, errors: {} } ]
-                - [ { into_sink: k, timeout: 1s, retries: 1, flush: { records: 5, bytes: 1KiB, interval: 1s }, errors: {} } ]
+            - name: copied
+              broadcast:
+                - [ { into_topic: audit, key: payload.k, partitioner: s, allow_repartition: false, dlq: dead, timestamp: now, name: audited, errors: {} } ]
+                - [ { into_sink: k, name: sunk, timeout: 1s, retries: 1, flush: { records: 5, bytes: 1KiB, interval: 1s }, errors: {} } ]
         - if: { plugin: p }
-          process: [ { fork: { by: payload.t, branches: { x: [ drain ] }, default: [ { drain: } ] } } ]
+          process: [ { fork: { by: payload.t, branches: { x: [ drain ] }, default: [ { drain: , name: drained } ] } } ]
       default:
-        - { expand_routes: { plugin: s, routes: { x: [ drain ] }, default: [ drain ] }, timeout: 1s, retries: 1, concurrency: 2, ordered: true, on_trap: rerun, errors: {} }
+        - { expand_routes: { plugin: s, routes: { x: [ drain ] }, default: [ drain ] }, name: typed, timeout: 1s, retries: 1, concurrency: 2, ordered: true, on_trap: rerun, errors: {} }
+    name: forked
     errors: { task: [ drain ] }
-errors: { wire: [ drain ], routing: [ drain ], task: [ drain ], business: [ drain ], delivery: [ drain ], default: [ drain ], unrouted: stop }
+errors: { wire: [ drain ], routing: [ drain ], task: [ drain ], business: [ drain ], delivery: [ drain ], default: [ drain ], unrouted: stop, max_dropped: 100/min }
 "#;
 
 /// What the compiler says of a file's form alone; the schema must say no to each.
@@ -452,7 +455,7 @@ plugins:
 process:
   - { step: s, ordered: false, concurrency: 2 }
   - broadcast: [ [ { into_topic: a, timestamp: now, allow_repartition: false } ], [ { into_sink: k, flush: { records: 1, bytes: 1B, interval: 1ms } } ] ]
-errors: { unrouted: stop }
+errors: { unrouted: stop, max_dropped: 7/h }
 "#;
 
 #[test]

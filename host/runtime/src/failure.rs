@@ -32,6 +32,8 @@ pub struct AssemblyError {
     pub code: Option<&'static str>,
     /// What is wrong, where, and what to do.
     pub message: String,
+    /// What to do, where one thing is certain.
+    pub hint: Option<String>,
     /// What of the flow it is about, where a broker was asked.
     pub about: Option<Need>,
 }
@@ -47,11 +49,17 @@ impl fmt::Display for AssemblyError {
 
 impl AssemblyError {
     pub(crate) fn failed(message: impl Into<String>) -> Self {
-        AssemblyError { status: Status::Failed, code: None, message: message.into(), about: None }
+        AssemblyError { status: Status::Failed, code: None, message: message.into(), hint: None, about: None }
     }
 
     pub(crate) fn refused(code: &'static str, message: impl Into<String>) -> Self {
-        AssemblyError { status: Status::Runtime, code: Some(code), message: message.into(), about: None }
+        AssemblyError {
+            status: Status::Runtime,
+            code: Some(code),
+            message: message.into(),
+            hint: None,
+            about: None,
+        }
     }
 
     /// The same with a code and with what it is about.

@@ -12,6 +12,8 @@ use crate::failure::Failure;
 /// Counts of one worker, or of several added up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
+    /// Rows that failed, and that no route took.
+    pub dropped: u64,
     /// Poll cycles that took a record.
     pub cycles: u64,
     /// Rows that were answered `retry`, each time.
@@ -40,6 +42,7 @@ impl Counters {
     }
 
     pub(crate) fn add(&mut self, other: &Counters) {
+        self.dropped += other.dropped;
         self.cycles += other.cycles;
         self.retries += other.retries;
         self.commits += other.commits;
@@ -184,6 +187,7 @@ impl Summary {
             .map(|((node, kind), rows)| json!({ "node": **node, "kind": kind.name(), "rows": rows }))
             .collect();
         tracing::info!(
+            dropped = self.counters.dropped,
             flow = &*self.flow,
             consumed = self.ledger.registered + self.ledger.skipped,
             cycles = self.counters.cycles,

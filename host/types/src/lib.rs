@@ -7,18 +7,22 @@ mod address;
 mod batch;
 mod column;
 mod headers;
+mod histogram;
 mod ids;
 mod moment;
 mod names;
+mod printable;
 mod source;
 
 pub use address::AddressClass;
 pub use batch::{Batch, BatchBuilder, Changes, Place, RecordRef, Rows};
 pub use column::{BytesBuilder, BytesColumn, Column, ColumnError};
 pub use headers::{HeaderBuilder, HeaderColumn, HeaderIter};
+pub use histogram::Histogram;
 pub use ids::{
     CommitOffset, Epoch, NotATopicId, PartitionId, RecordOffset, TopicId, TopicPartition, WorkerIndex,
 };
 pub use moment::Moment;
 pub use names::{Ending, ErrorKind};
+pub use printable::{is_acting, printable, printable_in_place, printable_lines};
 pub use source::{Source, SourceBuilder, SourceColumn, compare_rows};

@@ -6,7 +6,8 @@
 use std::fmt;
 
 use loom_runtime::FlowStatus;
-use loom_runtime::status::PartitionStatus;
+use loom_runtime::status::{HistogramStatus, PartitionStatus};
+use loom_types::{Ending, ErrorKind};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, prometheus_text};
 use prometheus_client::metrics::MetricType;
@@ -52,6 +53,11 @@ impl Scrape {
             .iter()
             .map(|plugin| (vec![("plugin", plugin.name.clone()), ("digest", plugin.digest.clone())], 1.0));
         out.gauge("loom_plugin_info", "Plugins, with the SHA-256 of their files", plugins)?;
+        let dropped = ErrorKind::ALL.map(|kind| {
+            let rows = status.ledger.ended.get(Ending::Dropped(kind).name()).copied().unwrap_or_default();
+            (vec![("kind", kind.name().to_owned())], rows)
+        });
+        out.counter("loom_rows_dropped", "Rows that failed, and that no route took", dropped)?;
         out.counter("loom_poll_cycles", "Poll cycles that took a record", [(Labels::new(), status.cycles)])?;
         let missing = status.missing_topics.iter().map(|topic| (vec![("topic", topic.clone())], 1.0));
         out.gauge("loom_input_topic_missing", "Input topics that are not there any more", missing)?;
@@ -64,6 +70,11 @@ impl Scrape {
             added,
         )?;
         out.counter("loom_restarts", "Restarts in place", [(Labels::new(), status.restarts)])?;
+        out.histogram(
+            "loom_record_resolution_seconds",
+            "Time from a record's being read until it was resolved",
+            [(Labels::new(), &status.resolution)],
+        )?;
         let commits = &status.commits;
         out.counter("loom_commits", "Commit requests sent", [(Labels::new(), commits.requests)])?;
         out.counter(
@@ -176,6 +187,7 @@ impl Scrape {
         let each = || {
             self.0.nodes.iter().map(|node| {
                 let mut labels = vec![("node", node.node.clone())];
+                labels.extend(node.name.as_ref().map(|name| ("name", name.clone())));
                 labels.extend(node.plugin.as_ref().map(|plugin| ("plugin", plugin.name.clone())));
                 (labels, node)
             })
@@ -199,6 +211,8 @@ impl Scrape {
             "Rows that are to be tried again, each time",
             plugins().map(|(labels, node)| (labels, node.retries)),
         )?;
+        let calls = each().filter_map(|(labels, node)| Some((labels, node.calls.as_ref()?)));
+        out.histogram("loom_node_call_seconds", "Duration of calls of a node's plugin", calls)?;
         let expanders = || each().filter_map(|(labels, node)| Some((labels, node.expander?)));
         out.counter(
             "loom_node_rows_made",
@@ -296,6 +310,30 @@ impl Out<'_> {
         Ok(())
     }
 
+    fn histogram<'h>(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl IntoIterator<Item = (Labels, &'h HistogramStatus)>,
+    ) -> fmt::Result {
+        let mut metric =
+            self.encoder.encode_descriptor(name, &sentence(help), None, MetricType::Histogram)?;
+        for (labels, histogram) in values {
+            // The encoder adds up what is in each bucket alone, and wants one for what is above the last bound.
+            let mut below = 0;
+            let mut buckets: Vec<(f64, u64)> = Vec::with_capacity(histogram.buckets.len() + 1);
+            for bucket in &histogram.buckets {
+                buckets.push((bucket.le_s, bucket.count - below));
+                below = bucket.count;
+            }
+            buckets.push((f64::INFINITY, histogram.count - below));
+            let labels = with_flow(&self.flow, labels);
+            let mut family = metric.encode_family(&labels)?;
+            family.encode_histogram::<NoLabelSet>(histogram.sum_s, histogram.count, &buckets, None)?;
+        }
+        Ok(())
+    }
+
     fn gauge(
         &mut self,
         name: &str,
@@ -330,9 +368,51 @@ fn seconds(ms: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use loom_runtime::FlowStatus;
-    use loom_runtime::status::AddedPartition;
+    use loom_runtime::status::{AddedPartition, Bucket, HistogramStatus, NodeStatus};
 
     use super::text;
+
+    #[test]
+    fn every_kind_of_drop_has_a_count_from_the_start() {
+        let mut status = FlowStatus { flow: "f".to_owned(), ..FlowStatus::default() };
+        status.ledger.ended.insert("dropped(task)".to_owned(), 7);
+        let text = text(&status);
+        for line in [
+            "loom_rows_dropped_total{flow=\"f\",kind=\"task\"} 7",
+            "loom_rows_dropped_total{flow=\"f\",kind=\"wire\"} 0",
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn histograms_have_their_buckets_added_up_and_named_nodes_their_name() {
+        let bucket = |le_s, count| Bucket { le_s, count };
+        let calls = HistogramStatus { buckets: vec![bucket(0.5, 2), bucket(1.0, 5)], count: 6, sum_s: 7.5 };
+        let node = NodeStatus {
+            node: "process[0]".to_owned(),
+            name: Some("score".to_owned()),
+            calls: Some(calls.clone()),
+            ..NodeStatus::default()
+        };
+        let status = FlowStatus {
+            flow: "f".to_owned(),
+            nodes: vec![node],
+            resolution: calls,
+            ..FlowStatus::default()
+        };
+        let text = text(&status);
+        let labels = "flow=\"f\",node=\"process[0]\",name=\"score\"";
+        for line in [
+            format!("loom_node_call_seconds_bucket{{le=\"1.0\",{labels}}} 5"),
+            format!("loom_node_call_seconds_bucket{{le=\"+Inf\",{labels}}} 6"),
+            format!("loom_node_call_seconds_sum{{{labels}}} 7.5"),
+            "loom_record_resolution_seconds_bucket{le=\"0.5\",flow=\"f\"} 2".to_owned(),
+            "loom_record_resolution_seconds_count{flow=\"f\"} 6".to_owned(),
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line} is not in\n{text}");
+        }
+    }
 
     #[test]
     fn topics_that_are_gone_and_partitions_that_were_added_are_named() {

@@ -20,6 +20,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::get;
 use loom_runtime::{Board, FlowStatus};
+use loom_types::printable;
 
 use super::guard::{Rate, admit};
 use super::metrics;
@@ -94,7 +95,8 @@ async fn readyz(State(shared): State<Arc<Shared>>) -> Response {
     if status.ready {
         return text(StatusCode::OK, "ready\n");
     }
-    let reasons = status.reasons.iter().map(|reason| format!("{}: {}\n", reason.kind, reason.text));
+    let reasons =
+        status.reasons.iter().map(|reason| format!("{}: {}\n", reason.kind, printable(&reason.text)));
     text(StatusCode::SERVICE_UNAVAILABLE, reasons.collect::<String>())
 }
 

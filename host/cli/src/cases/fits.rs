@@ -68,10 +68,11 @@ impl Known {
                 if let NodeKind::IntoSink { plugin, .. } = &node.kind {
                     sinks.insert(plan.plugins[plugin.0].name.to_string());
                 }
+                let names = std::iter::once(node.path.to_string()).chain(node.name.as_ref().map(ToString::to_string));
                 if calls_plugin(&node.kind) {
-                    callees.insert(node.path.to_string());
+                    callees.extend(names);
                 } else {
-                    without_plugin.insert(node.path.to_string());
+                    without_plugin.extend(names);
                 }
             });
         }
@@ -140,7 +141,9 @@ impl Fits<'_> {
                 self.name("the flow has no plugin and no node", whom, &known.callees);
             }
             FaultKind::Flush { whom, .. } => {
-                let is_node = known.callees.contains(&whom.value) && whom.value.contains('[');
+                let names = super::named::paths(plan);
+                let is_node = known.callees.contains(&whom.value)
+                    && (whom.value.contains('[') || names.contains_key(&whom.value));
                 if !is_node {
                     self.name("the flow has no sink", whom, &known.sinks);
                 }

@@ -12,6 +12,7 @@ mod error_row;
 mod fill;
 mod fits;
 mod life;
+mod named;
 mod output;
 mod records;
 mod stage;
@@ -24,6 +25,7 @@ use loom_flow::cases::{self, Case, CaseFile, ReadCases};
 use loom_flow::plan::OffsetReset;
 use loom_flow::{CompileOptions, Issue, Mode, Plan, SourceFile};
 use loom_plugin::PluginHost;
+use loom_types::printable;
 
 use crate::args::{Report, SettingsArgs, TestArgs};
 use crate::flow_file;
@@ -60,7 +62,11 @@ fn try_test(args: &TestArgs) -> Result<Status, Refusal> {
         Report::Junit => output::junit(&played),
         Report::Tap => output::tap(&played),
     };
-    terminal::print(&text).map_err(|error| {
+    let printed = match args.format {
+        Report::Human | Report::Tap => terminal::print(&text),
+        Report::Junit => terminal::print_exact(&text),
+    };
+    printed.map_err(|error| {
         Refusal::Other(Status::Failed, format!("cannot write to standard output: {error}"))
     })?;
     let failed = played.iter().flat_map(|file| &file.cases).any(|case| case.failure.is_some());
@@ -123,6 +129,7 @@ fn of_file(args: &TestArgs, path: &Path, plugins: &mut Option<PluginHost>) -> Re
     let told = |played: PlayedCase<'_>| {
         if played.outcome.failure.is_some() && !played.logged.is_empty() {
             let PlayedCase { outcome: Outcome { name, .. }, logged, .. } = &played;
+            let name = printable(name);
             terminal::print_error(&format!("what the flow logged in `{name}`:\n{logged}"));
         }
         played.outcome
@@ -172,7 +179,7 @@ fn write(
         let (Some(now), Some(played)) = (now, &one.played) else { continue };
         one.outcome.written = filled(one);
         // Places in the file have moved.
-        one.outcome.failure = differs(now, played);
+        one.outcome.failure = differs(&named::with_paths(now, plan), played);
     }
     Ok(())
 }
@@ -188,13 +195,14 @@ fn is_wanted(args: &TestArgs, case: &Case) -> bool {
 
 fn of_case<'c>(args: &TestArgs, case: &'c Case, plan: &Plan, plugins: &PluginHost) -> PlayedCase<'c> {
     let begun = Instant::now();
+    let by_path = named::with_paths(case, plan);
     let workers = args.workers_per_process.map(usize::from).or(case.workers).unwrap_or(1);
     logs::keep_back();
-    let played = stage::play(case, plan, plugins, workers);
+    let played = stage::play(&by_path, plan, plugins, workers);
     let logged = logs::kept_back();
     let (played, failure) = match played {
         Ok(played) => {
-            let failure = differs(case, &played);
+            let failure = differs(&by_path, &played);
             (Some(played), failure)
         }
         Err(error) => {

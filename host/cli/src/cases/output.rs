@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use loom_types::{printable, printable_lines};
+
 use super::compare::Difference;
 
 /// A case that was played.
@@ -35,13 +37,16 @@ impl Failure {
     /// What it is, line by line.
     fn lines(&self, file: &str) -> Vec<String> {
         match self {
-            Failure::Unplayed(text) => text.trim_end().lines().map(str::to_owned).collect(),
+            // It has colours and lines of ours.
+            Failure::Unplayed(text) => printable_lines(text.trim_end()).lines().map(str::to_owned).collect(),
             Failure::Differs(differences) => {
                 let mut lines = Vec::new();
                 for Difference { at, message, details } in differences.iter().take(MOST_DIFFERENCES) {
+                    let (file, message) = (printable(file), printable(message));
                     lines.push(cut(&format!("{file}:{}:{}: {message}", at.line, at.column)));
                     let mut details = details.iter().flat_map(|detail| detail.lines());
-                    lines.extend(details.by_ref().take(MOST_DETAILS).map(|line| cut(&format!("  {line}"))));
+                    let shown = details.by_ref().take(MOST_DETAILS);
+                    lines.extend(shown.map(|line| cut(&format!("  {}", printable(line)))));
                     more(&mut lines, "  ", details.count());
                 }
                 more(&mut lines, "", differences.len().saturating_sub(MOST_DIFFERENCES));
@@ -94,13 +99,14 @@ pub fn human(files: &[FileOutcome], colour: bool) -> String {
     let (green, red, plain) = if colour { ("\u{1b}[32m", "\u{1b}[1;31m", "\u{1b}[0m") } else { ("", "", "") };
     let mut text = String::new();
     for FileOutcome { file, cases } in files {
-        text.push_str(&format!("{file}\n"));
+        text.push_str(&format!("{}\n", printable(file)));
         for case in cases {
+            let name = printable(&case.name);
             match &case.failure {
-                None if case.written => text.push_str(&format!("  {green}wrote{plain} {}\n", case.name)),
-                None => text.push_str(&format!("  {green}ok{plain}   {}\n", case.name)),
+                None if case.written => text.push_str(&format!("  {green}wrote{plain} {name}\n")),
+                None => text.push_str(&format!("  {green}ok{plain}   {name}\n")),
                 Some(failure) => {
-                    text.push_str(&format!("  {red}FAIL{plain} {}\n", case.name));
+                    text.push_str(&format!("  {red}FAIL{plain} {name}\n"));
                     for line in failure.lines(file) {
                         text.push_str(&format!("    {line}\n"));
                     }
@@ -126,6 +132,7 @@ pub fn tap(files: &[FileOutcome]) -> String {
         // One line: a name with a line end could pass for a result.
         let name = format!("{file}: {}", case.name).replace('\\', "\\\\").replace('#', "\\#");
         let name = name.replace(['\n', '\r'], " ");
+        let name = printable(&name);
         match &case.failure {
             None => text.push_str(&format!("ok {number} - {name}\n")),
             Some(failure) => {
@@ -235,7 +242,7 @@ mod tests {
         assert_eq!(
             human(&files(), false),
             "a.test.yaml\n  ok   one & two #3\n  FAIL bad\n    a.test.yaml:7:11: topic `out`: record 0 is not as expected\n\
-             \x20     payload.a is \"<\u{1}\", expected 2\n  FAIL wrong\n    error[X]: no\n      at 1\n\n1 passed, 2 failed\n"
+             \x20     payload.a is \"<\\u{1}\", expected 2\n  FAIL wrong\n    error[X]: no\n      at 1\n\n1 passed, 2 failed\n"
         );
     }
 

@@ -1,4 +1,5 @@
-//! The output of `dev`: each record that the flow writes, as a line of JSON on standard output.
+//! The output of `dev`: each record that the flow writes, as a line of JSON on standard output, or as a short line for people
+//! where that is a terminal.
 //!
 //! Lines are made where records are written, and printed by a thread of its own: together while they come quickly, at
 //! once when no more come. A reader that is slower than the flow makes the flow wait. When the reader has gone, as
@@ -11,15 +12,27 @@ use std::thread::{self, JoinHandle};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use loom_kafka::memory::{Observer, Stored};
-use loom_types::Batch;
+use loom_types::{Batch, printable};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
+
+use super::origins;
 
 /// Bytes that may wait to be printed; at that bound the flow waits.
 const WAITING: usize = 1 << 20;
 
+/// How records are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rows {
+    /// All of a record, as JSON.
+    Json,
+    /// Topic, key, payload and where it comes from, on a line of about so many columns.
+    Short { width: usize },
+}
+
 /// Prints lines to an output.
 pub struct Printer {
+    rows: Rows,
     shared: Arc<Shared>,
     thread: JoinHandle<()>,
 }
@@ -64,6 +77,7 @@ impl Printer {
     /// # Errors
     /// The thread cannot be started.
     pub fn start(
+        rows: Rows,
         out: impl Write + Send + 'static,
         gone: impl FnOnce() + Send + 'static,
     ) -> io::Result<Printer> {
@@ -71,26 +85,41 @@ impl Printer {
         let of_thread = shared.clone();
         let thread =
             thread::Builder::new().name("output".to_owned()).spawn(move || print(out, &of_thread, gone))?;
-        Ok(Printer { shared, thread })
+        Ok(Printer { rows, shared, thread })
     }
 
     /// What the memory broker tells of each record that is written to a topic.
     pub fn observer(&self) -> Observer {
-        let shared = self.shared.clone();
-        Box::new(move |topic, stored, _| shared.append(|line| write_record(line, topic, stored)))
+        let (rows, shared) = (self.rows, self.shared.clone());
+        Box::new(move |topic, stored, _| {
+            shared.append(|line| match rows {
+                Rows::Json => write_record(line, topic, stored),
+                Rows::Short { width } => {
+                    let record = &stored.record;
+                    let from = origins::of_written();
+                    let row = Short {
+                        into: topic,
+                        key: record.key.as_deref(),
+                        payload: record.payload.as_deref(),
+                        from,
+                    };
+                    line.extend_from_slice(row.line(width).as_bytes());
+                }
+            });
+        })
     }
 
     /// Prints what sinks would write.
     pub fn sink_lines(&self) -> SinkLines {
-        SinkLines(self.shared.clone())
+        SinkLines { rows: self.rows, shared: self.shared.clone() }
     }
 
-    /// Prints a last line, waits until all is printed, and says how it went; a reader that has gone is no error.
+    /// Prints the end, waits until all is printed, and says how it went; a reader that has gone is no error.
     ///
     /// # Errors
     /// What writing answered first.
-    pub fn finish(self, last: &impl Serialize) -> io::Result<()> {
-        self.shared.append(|line| write_json(line, last));
+    pub fn finish(self, end: &str) -> io::Result<()> {
+        self.shared.append(|lines| lines.extend_from_slice(end.as_bytes()));
         self.shared.lock().ended = true;
         self.shared.changed.notify_all();
         if self.thread.join().is_err() {
@@ -104,11 +133,19 @@ impl Printer {
 }
 
 /// Prints rows that sinks would write.
-pub struct SinkLines(Arc<Shared>);
+pub struct SinkLines {
+    rows: Rows,
+    shared: Arc<Shared>,
+}
 
 impl SinkLines {
     /// Prints a row of a batch, for the sink of this name.
     pub fn print(&self, sink: &str, batch: &Batch, row: u32) {
+        if let Rows::Short { width } = self.rows {
+            let from = Some(origins::place(batch.source(row)));
+            let row = Short { into: sink, key: batch.key(row), payload: batch.payload(row), from };
+            return self.shared.append(|lines| lines.extend_from_slice(row.line(width).as_bytes()));
+        }
         let headers = batch.headers(row).map(|(name, value)| (Text(name), Bytes(value))).collect();
         let line = SinkLine {
             sink,
@@ -117,7 +154,7 @@ impl SinkLines {
             timestamp_ms: batch.source(row).timestamp_ms,
             payload: Bytes(batch.payload(row)),
         };
-        self.0.append(|lines| write_json(lines, &line));
+        self.shared.append(|lines| write_json(lines, &line));
     }
 }
 
@@ -167,6 +204,48 @@ struct SinkLine<'a> {
     headers: Vec<(Text<'a>, Bytes<'a>)>,
     timestamp_ms: Option<i64>,
     payload: Bytes<'a>,
+}
+
+/// A record that people look at.
+struct Short<'a> {
+    into: &'a str,
+    key: Option<&'a [u8]>,
+    payload: Option<&'a [u8]>,
+    from: Option<String>,
+}
+
+/// Columns that a payload has at least.
+const LEAST_PAYLOAD: usize = 30;
+
+impl Short<'_> {
+    fn line(&self, width: usize) -> String {
+        let key = self.key.map_or_else(|| "-".to_owned(), |key| readable(key, LEAST_PAYLOAD));
+        let from = self.from.as_ref().map_or_else(String::new, |from| format!("  from {}", printable(from)));
+        let head = format!("{}  {key}  ", printable(self.into));
+        let taken = head.chars().count() + from.chars().count();
+        let most = width.saturating_sub(taken).max(LEAST_PAYLOAD);
+        let payload = self.payload.map_or_else(|| "null".to_owned(), |payload| readable(payload, most));
+        format!("{head}{payload}{from}\n")
+    }
+}
+
+/// Bytes on one line of so many characters at most.
+fn readable(bytes: &[u8], most: usize) -> String {
+    // A character has at most four bytes: no more of a large payload is looked at.
+    let looked = &bytes[..bytes.len().min(4 * (most + 1))];
+    let text = match std::str::from_utf8(looked) {
+        Ok(text) => text,
+        // The cut may lie within a character.
+        Err(error) if error.error_len().is_none() && looked.len() < bytes.len() => {
+            std::str::from_utf8(&looked[..error.valid_up_to()]).unwrap_or_default()
+        }
+        Err(_) => return format!("({} bytes)", bytes.len()),
+    };
+    let shown = printable(text);
+    if shown.chars().count() <= most && looked.len() == bytes.len() {
+        return shown.into_owned();
+    }
+    shown.chars().take(most.saturating_sub(1)).chain(['…']).collect()
 }
 
 fn write_record(line: &mut Vec<u8>, topic: &str, stored: &Stored) {
@@ -228,7 +307,7 @@ mod tests {
     use loom_kafka::memory::{Record, Stored};
     use loom_types::RecordOffset;
 
-    use super::{Printer, WAITING};
+    use super::{Printer, Rows, Short, WAITING};
 
     const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -260,9 +339,27 @@ mod tests {
     }
 
     #[test]
+    fn a_short_row_is_one_line_whatever_is_in_it() {
+        let row = |key: Option<&'static [u8]>, payload: Option<&'static [u8]>| Short {
+            into: "out",
+            key,
+            payload,
+            from: Some("in/0 at 41".to_owned()),
+        };
+        assert_eq!(row(Some(b"c-1"), Some(b"{\"a\":1}")).line(80), "out  c-1  {\"a\":1}  from in/0 at 41\n");
+        assert_eq!(row(None, None).line(80), "out  -  null  from in/0 at 41\n");
+        assert_eq!(
+            row(Some(b"\xff\x00"), Some(b"a\n\x1b[31mb")).line(80),
+            "out  (2 bytes)  a\\n\\u{1b}[31mb  from in/0 at 41\n"
+        );
+        let long = row(None, Some("ü".repeat(5000).leak().as_bytes())).line(80);
+        assert_eq!((long.chars().count(), long.contains("ü…")), (81, true), "{long}");
+    }
+
+    #[test]
     fn a_record_is_one_line_that_shows_every_part() {
         let (out, flushed) = sent();
-        let printer = Printer::start(out, || panic!("nothing is gone")).unwrap();
+        let printer = Printer::start(Rows::Json, out, || panic!("nothing is gone")).unwrap();
         let record = Record::value("a\n\"ü\"")
             .keyed([255, 0])
             .header("b", Some(b"1"))
@@ -283,26 +380,26 @@ mod tests {
             line.ends_with("\"key\":null,\"headers\":[],\"timestamp_ms\":null,\"payload\":null}\n"),
             "{line}"
         );
-        printer.finish(&serde_json::json!({"offsets": {}})).unwrap();
+        printer.finish("{\"offsets\":{}}\n").unwrap();
         assert_eq!(flushed.recv_timeout(PATIENCE).unwrap(), "{\"offsets\":{}}\n");
     }
 
     #[test]
     fn the_last_line_comes_behind_all_records() {
         let (out, flushed) = sent();
-        let printer = Printer::start(out, || panic!("nothing is gone")).unwrap();
+        let printer = Printer::start(Rows::Json, out, || panic!("nothing is gone")).unwrap();
         let mut observers = [printer.observer(), printer.observer()];
         for number in 0..5000 {
             observers[number % 2]("out", &stored(number as i64, Record::value("x".repeat(1000))), None);
         }
-        printer.finish(&"end").unwrap();
+        printer.finish("end\n").unwrap();
         let text: String = flushed.iter().collect();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 5001);
         for (number, line) in lines[..5000].iter().enumerate() {
             assert!(line.contains(&format!("\"offset\":{number},")), "{line}");
         }
-        assert_eq!(lines[5000], "\"end\"");
+        assert_eq!(lines[5000], "end");
     }
 
     /// An output that takes nothing before it is let, and then fails.
@@ -326,7 +423,8 @@ mod tests {
             let (let_it, let_go) = sync_channel(1);
             let gone = Arc::new(Mutex::new(0));
             let seen = gone.clone();
-            let printer = Printer::start(Stuck { let_go }, move || *seen.lock().unwrap() += 1).unwrap();
+            let printer =
+                Printer::start(Rows::Json, Stuck { let_go }, move || *seen.lock().unwrap() += 1).unwrap();
             let mut observer = printer.observer();
             let (done, finished) = channel();
             let flow = std::thread::spawn(move || {
@@ -344,7 +442,7 @@ mod tests {
             assert!(accepted < 16, "{accepted} records were taken by an output that prints none");
             let_it.send(kind).unwrap();
             flow.join().expect("the flow runs to its end");
-            let ended = printer.finish(&"end");
+            let ended = printer.finish("end\n");
             assert_eq!(ended.is_ok(), fine, "{kind:?}: {ended:?}");
             assert_eq!(*gone.lock().unwrap(), 1, "the run is told once");
         }

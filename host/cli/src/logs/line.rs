@@ -3,6 +3,7 @@
 use std::fmt::{self, Write};
 use std::time::SystemTime;
 
+use loom_types::printable;
 use serde_json::Value;
 use tracing::Level;
 use tracing::field::{Field, Visit};
@@ -103,30 +104,51 @@ impl Line<'_> {
         out
     }
 
-    /// Time of day (UTC), level, message, and the fields behind it. Control characters are shown, never sent to the
-    /// terminal: a message may hold a plugin's own text.
+    /// Time of day (UTC), level, message, and the fields behind it, on one line: a message may hold a plugin's own text.
     pub fn human(&self, colour: bool) -> String {
         let time = humantime::format_rfc3339_millis(self.at).to_string();
         let time = time.get(11..23).unwrap_or(&time);
         let (dim, plain) = if colour { ("\u{1b}[2m", "\u{1b}[0m") } else { ("", "") };
-        let strong = match self.level {
+        let strong = self.colour(colour);
+        let mut out = format!("{dim}{time}{plain} {strong}{:5}{plain} ", self.level);
+        self.said(dim, plain, &mut out);
+        out
+    }
+
+    /// The same as an error or a warning of a command, not as a line of a log.
+    pub fn plain(&self, colour: bool) -> String {
+        let level = match self.level {
+            Level::ERROR => "error",
+            Level::WARN => "warning",
+            _ => "note",
+        };
+        let (dim, plain) = if colour { ("\u{1b}[2m", "\u{1b}[0m") } else { ("", "") };
+        let mut out = format!("{}{level}{plain}: ", self.colour(colour));
+        self.said(dim, plain, &mut out);
+        out
+    }
+
+    fn colour(&self, colour: bool) -> &'static str {
+        match self.level {
             _ if !colour => "",
             Level::ERROR => "\u{1b}[1;31m",
             Level::WARN => "\u{1b}[33m",
             Level::INFO => "\u{1b}[32m",
             _ => "\u{1b}[2m",
-        };
-        let mut out = format!("{dim}{time}{plain} {strong}{:5}{plain} ", self.level);
-        printable(&self.fields.message, &mut out);
+        }
+    }
+
+    /// The message, the fields and a line end.
+    fn said(&self, dim: &str, plain: &str, out: &mut String) {
+        out.push_str(&printable(&self.fields.message));
         for (name, value) in &self.fields.others {
             let _ = write!(out, "  {dim}{name}={plain}");
             match value {
-                Value::String(text) if plain_word(text) => printable(text, &mut out),
-                other => printable(&other.to_string(), &mut out),
+                Value::String(text) if plain_word(text) => out.push_str(&printable(text)),
+                other => out.push_str(&printable(&other.to_string())),
             }
         }
         out.push('\n');
-        out
     }
 }
 
@@ -136,18 +158,6 @@ fn quoted(text: &str) -> Value {
 
 fn plain_word(text: &str) -> bool {
     !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c == '"' || c == '=')
-}
-
-fn printable(text: &str, out: &mut String) {
-    for c in text.chars() {
-        if c == '\n' {
-            out.push_str("\n    ");
-        } else if c.is_control() {
-            out.extend(c.escape_default());
-        } else {
-            out.push(c);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
-//! Commands that show how a running flow stands.
+//! Commands that show how a running flow stands, and how it ended.
 
 pub mod status;
+pub mod stopped;
 pub mod table;
 pub mod why;
 
@@ -30,12 +31,17 @@ pub fn tell(unanswered: &Unanswered) -> Status {
     unanswered.status
 }
 
-/// Prints what was asked for.
+/// Prints what was asked for, for people.
 pub fn print(text: &str) -> Status {
     terminal::print(text).map_or_else(unwritable, |()| Status::Done)
 }
 
-/// Prints one of several things: the status to end with when no more can be printed.
+/// Prints what was asked for, for programs.
+pub fn print_exact(text: &str) -> Status {
+    terminal::print_exact(text).map_or_else(unwritable, |()| Status::Done)
+}
+
+/// Prints one of several things, every byte as it is: the status to end with when no more can be printed.
 pub fn print_on(text: &str) -> Result<(), Status> {
     match terminal::print_on(text) {
         Ok(true) => Ok(()),

@@ -5,12 +5,14 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use loom_runtime::FlowStatus;
-use loom_runtime::status::{NodeStatus, PartitionStatus, WORKER_SILENT_MS, long};
+use loom_runtime::status::{NodeStatus, PartitionStatus, WORKER_SILENT_MS, label, long};
+use loom_types::{Ending, ErrorKind, printable, printable_lines};
 
 use super::table::{Side, count, known, number, table};
-use super::{print, print_on, stale, tell};
+use super::{print_exact, print_on, stale, tell};
 use crate::admin::client;
 use crate::args::{Format, StatusArgs};
+use crate::progress::per_second;
 use crate::status::Status;
 
 /// How often a status that is watched is asked for.
@@ -21,7 +23,8 @@ const CLEAR: &str = "\u{1b}[2J\u{1b}[H";
 
 /// Prints the status; with `--watch` until it is interrupted, or the flow is gone.
 pub fn status(args: &StatusArgs) -> Status {
-    let meant = match client::find(args.flow.as_deref(), args.url.as_deref()) {
+    let flow = args.flow.as_deref().or(args.named.as_deref());
+    let meant = match client::find(flow, args.url.as_deref()) {
         Ok(meant) => meant,
         Err(unanswered) => return tell(&unanswered),
     };
@@ -32,11 +35,11 @@ pub fn status(args: &StatusArgs) -> Status {
         };
         let text = match args.format {
             Format::Json => json,
-            Format::Human => human(&document),
+            Format::Human => printable_lines(&human(&document)).into_owned(),
         };
         let clear = args.watch && args.format == Format::Human && std::io::stdout().is_terminal();
         if !args.watch {
-            return print(&text);
+            return print_exact(&text);
         }
         if let Err(ended) = print_on(&if clear { format!("{CLEAR}{text}") } else { text }) {
             return ended;
@@ -49,28 +52,31 @@ pub fn status(args: &StatusArgs) -> Status {
 pub fn human(status: &FlowStatus) -> String {
     let mut out = String::new();
     let ready = if status.ready { "ready" } else { "not ready" };
+    if status.dropped.rows > 0 {
+        out.push_str(&dropped(status));
+    }
     let _ = writeln!(
         out,
         "{} · group {} · {} for {} · {ready}",
-        status.flow,
-        status.group,
+        printable(&status.flow),
+        printable(&status.group),
         status.phase,
         long(status.uptime_ms)
     );
     for reason in &status.reasons {
-        let _ = writeln!(out, "  {}: {}", reason.kind, reason.text);
+        let _ = writeln!(out, "  {}: {}", printable(&reason.kind), printable(&reason.text));
     }
     for (kind, note) in &status.notes {
-        let _ = writeln!(out, "  {kind}: {note}");
+        let _ = writeln!(out, "  {}: {}", printable(kind), printable(note));
     }
     for worker in &status.workers {
         // From ten seconds on it is a reason, above.
         if let Some(why) = stale(worker).filter(|_| worker.age_ms < WORKER_SILENT_MS) {
-            let _ = writeln!(out, "  worker {} {why}", worker.worker);
+            let _ = writeln!(out, "  worker {} {}", worker.worker, printable(&why));
         }
     }
     if let Some(error) = status.client_errors.first() {
-        let _ = writeln!(out, "  last client error, {} ago: {}", long(error.age_ms), error.text);
+        let _ = writeln!(out, "  last client error, {} ago: {}", long(error.age_ms), printable(&error.text));
     }
     section(&mut out, &partitions(status));
     section(&mut out, &nodes(status));
@@ -78,6 +84,27 @@ pub fn human(status: &FlowStatus) -> String {
     section(&mut out, &plugins(status));
     section(&mut out, &counts(status));
     out
+}
+
+/// How many rows were dropped, and of which kinds.
+fn dropped(status: &FlowStatus) -> String {
+    let kinds = ErrorKind::ALL.iter().filter_map(|kind| {
+        let rows = *status.ledger.ended.get(Ending::Dropped(*kind).name())?;
+        (rows > 0).then(|| format!("{kind} {}", count(rows)))
+    });
+    let kinds: Vec<String> = kinds.collect();
+    let lately = match (status.dropped.lately, &status.dropped.bound) {
+        (Some(lately), Some(bound)) => {
+            format!("; {} of late, and `errors.max_dropped` allows {}", count(lately), printable(bound))
+        }
+        _ => String::new(),
+    };
+    let rows = if status.dropped.rows == 1 { "row" } else { "rows" };
+    format!(
+        "{} {rows} dropped: no route takes their errors ({}){lately}\n",
+        count(status.dropped.rows),
+        kinds.join(", ")
+    )
 }
 
 fn section(out: &mut String, text: &str) {
@@ -108,7 +135,7 @@ fn partition(partition: &PartitionStatus) -> Vec<String> {
         let place = oldest.places.first().map_or_else(String::new, |place| {
             let attempt =
                 if place.attempt > 1 { format!(", attempt {}", place.attempt) } else { String::new() };
-            format!(" at {}{attempt}", place.node)
+            format!(" at {}{attempt}", label(&place.node, place.name.as_deref()))
         });
         format!("{} for {}{place}", oldest.offset, long(oldest.age_ms))
     });
@@ -148,7 +175,7 @@ fn node(node: &NodeStatus) -> Vec<String> {
         remarks.push(format!("{} rows not completed", count(sink.open)));
     }
     vec![
-        node.node.clone(),
+        label(&node.node, node.name.as_deref()),
         plugin,
         count(node.rows),
         count(node.errors.values().sum()),
@@ -202,7 +229,7 @@ fn counts(status: &FlowStatus) -> String {
     let ledger = &status.ledger;
     let ended: Vec<String> = (ledger.ended.iter())
         .filter(|(_, rows)| **rows > 0)
-        .map(|(ending, rows)| format!("{ending} {}", count(*rows)))
+        .map(|(ending, rows)| format!("{} {}", printable(ending), count(*rows)))
         .collect();
     let mut out = format!(
         "records: {} read, {} resolved, {} open, {} tombstones skipped\n",
@@ -211,11 +238,19 @@ fn counts(status: &FlowStatus) -> String {
         count(ledger.outstanding),
         count(ledger.skipped)
     );
+    if let Some(rates) = &status.rates {
+        let (read, resolved) = (per_second(rates.read), per_second(rates.resolved));
+        let _ = writeln!(
+            out,
+            "rates: {read} records/s read, {resolved}/s resolved, over the last {}",
+            long(rates.over_ms)
+        );
+    }
     let ended = if ended.is_empty() { "none yet".to_owned() } else { ended.join(", ") };
     let _ = writeln!(out, "rows ended: {ended}");
     let commits = &status.commits;
     let failing = match (commits.failing_ms, &commits.last_error) {
-        (Some(ms), Some(error)) => format!(", failing for {}: {error}", long(ms)),
+        (Some(ms), Some(error)) => format!(", failing for {}: {}", long(ms), printable(error)),
         _ => String::new(),
     };
     let _ = writeln!(

@@ -1,4 +1,8 @@
-//! Tables for people: columns as wide as their widest cell, numbers to the right.
+//! Tables for people: columns as wide as their widest cell, numbers to the right. A cell is one line, whatever is in it.
+
+use std::borrow::Cow;
+
+use loom_types::printable;
 
 /// Which side a column's cells stand at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,14 +16,15 @@ pub fn table(headings: &[(&str, Side)], rows: &[Vec<String>]) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let heads = headings.iter().map(|(head, _)| (*head).to_owned()).collect();
-    let lines: Vec<&Vec<String>> = std::iter::once(&heads).chain(rows).collect();
+    let heads = headings.iter().map(|(head, _)| Cow::Borrowed(*head)).collect();
+    let rows = rows.iter().map(|row| row.iter().map(|cell| printable(cell)).collect());
+    let lines: Vec<Vec<Cow<'_, str>>> = std::iter::once(heads).chain(rows).collect();
     let width = |column: usize| {
         lines.iter().filter_map(|line| line.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..headings.len()).map(width).collect();
     let mut text = String::new();
-    for line in lines {
+    for line in &lines {
         let mut out = String::new();
         for ((cell, width), (_, side)) in line.iter().zip(&widths).zip(headings) {
             if !out.is_empty() {

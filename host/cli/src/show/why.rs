@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 use std::str::FromStr;
 
 use loom_runtime::FlowStatus;
-use loom_runtime::status::{Intake, PartitionStatus, WorkerInfo, long};
+use loom_runtime::status::{Intake, PartitionStatus, RunPhase, WorkerInfo, label, long};
+use loom_types::printable;
 
 use super::status::short;
 use super::table::{count, number};
-use super::{print, stale, tell};
+use super::{print, print_exact, stale, tell};
 use crate::admin::client::{self, Unanswered};
 use crate::args::{Format, WhyArgs};
 use crate::status::Status;
@@ -20,18 +21,59 @@ pub struct PartitionName {
     pub partition: i32,
 }
 
-impl FromStr for PartitionName {
+/// What `why` is asked about: a flow, as `status` takes it, or a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    Flow(String),
+    Partition(PartitionName),
+}
+
+impl FromStr for Asked {
     type Err = String;
 
+    /// What ends with a number behind a slash is a partition; all else is a flow, by its name or its file.
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || "write TOPIC/PARTITION, such as orders.in/3".to_owned();
-        let (topic, partition) = text.rsplit_once('/').ok_or_else(wrong)?;
-        let partition = partition.parse().ok().filter(|number| *number >= 0).ok_or_else(wrong)?;
-        if topic.is_empty() {
-            return Err(wrong());
+        let named = text.rsplit_once('/').and_then(|(topic, partition)| {
+            let partition = partition.parse().ok().filter(|number| *number >= 0)?;
+            (!topic.is_empty()).then(|| PartitionName { topic: topic.to_owned(), partition })
+        });
+        match named {
+            Some(name) => Ok(Asked::Partition(name)),
+            None if text.is_empty() => Err("name a flow, or a partition such as orders.in/3".to_owned()),
+            None => Ok(Asked::Flow(text.to_owned())),
         }
-        Ok(PartitionName { topic: topic.to_owned(), partition })
     }
+}
+
+/// The flow and the partitions that are meant.
+fn meant(args: &WhyArgs) -> Result<(Option<&str>, Vec<&PartitionName>), Unanswered> {
+    let (mut flow, mut partitions) = (args.flow.as_deref(), Vec::new());
+    for asked in &args.asked {
+        match asked {
+            Asked::Partition(name) => partitions.push(name),
+            Asked::Flow(name) if flow.is_none() => flow = Some(name),
+            Asked::Flow(name) => {
+                let flow = flow.unwrap_or_default();
+                let message = format!(
+                    "both {flow} and {name} stand for a flow, and one is asked; a partition is written TOPIC/PARTITION, \
+                     such as orders.in/3"
+                );
+                return Err(Unanswered { status: Status::Usage, message });
+            }
+        }
+    }
+    Ok((flow, partitions))
+}
+
+/// A record that was read so long ago holds its partition; younger ones are on their way.
+const HELD_MS: u64 = 1000;
+
+/// Whether a partition does not go on as it should: it stands still, waits, or has a record that is old.
+fn is_held(answer: &Answer) -> bool {
+    let Answer { partition, worker } = answer;
+    let waits = matches!(partition.intake, Intake::Held | Intake::Bounded | Intake::Starting);
+    let old = partition.oldest.as_ref().is_some_and(|oldest| oldest.age_ms >= HELD_MS);
+    waits || old || partition.stalled.is_some() || worker.as_ref().and_then(stale).is_some()
 }
 
 /// What is known of a partition, and of the worker that said so.
@@ -43,29 +85,47 @@ struct Answer {
     worker: Option<WorkerInfo>,
 }
 
-/// Prints why each of these partitions' offsets stand where they do.
+/// Prints why each of these partitions' offsets stand where they do; where none is named, of all that are held.
 pub fn why(args: &WhyArgs) -> Status {
-    let asked =
-        client::find(args.flow.as_deref(), args.url.as_deref()).and_then(|meant| client::status(&meant));
-    let found = asked.and_then(|(document, _)| {
-        let answer = |name| -> Result<Answer, Unanswered> {
-            let partition = find(&document, name)?.clone();
-            let worker = document.workers.iter().find(|worker| worker.worker == partition.worker).cloned();
-            Ok(Answer { partition, worker })
-        };
-        args.partitions.iter().map(answer).collect::<Result<Vec<_>, _>>()
-    });
-    let found = match found {
+    let (document, found) = match answers(args) {
         Ok(found) => found,
         Err(unanswered) => return tell(&unanswered),
     };
     match args.format {
+        Format::Human if found.is_empty() => print(&nothing_held(&document)),
         Format::Human => print(&found.iter().map(human).collect::<Vec<_>>().join("\n")),
         Format::Json => match serde_json::to_string(&found) {
-            Ok(json) => print(&(json + "\n")),
+            Ok(json) => print_exact(&(json + "\n")),
             Err(error) => tell(&Unanswered { status: Status::Failed, message: error.to_string() }),
         },
     }
+}
+
+fn answers(args: &WhyArgs) -> Result<(FlowStatus, Vec<Answer>), Unanswered> {
+    let (flow, partitions) = meant(args)?;
+    let (document, _) = client::status(&client::find(flow, args.url.as_deref())?)?;
+    let answer = |partition: &PartitionStatus| {
+        let worker = document.workers.iter().find(|worker| worker.worker == partition.worker).cloned();
+        Answer { partition: partition.clone(), worker }
+    };
+    let found = if partitions.is_empty() {
+        document.partitions.iter().map(answer).filter(is_held).collect()
+    } else {
+        let found = partitions.into_iter().map(|name| find(&document, name).map(answer));
+        found.collect::<Result<Vec<_>, _>>()?
+    };
+    Ok((document, found))
+}
+
+/// Of a flow all of whose partitions go on.
+fn nothing_held(document: &FlowStatus) -> String {
+    let partitions = document.partitions.len();
+    let all = match (document.phase, partitions) {
+        (RunPhase::Running, 1) => "its partition goes on".to_owned(),
+        (RunPhase::Running, _) => format!("all {partitions} partitions go on"),
+        (phase, _) => format!("it is {phase}"),
+    };
+    format!("nothing is held in {}: {all}\n", printable(&document.flow))
 }
 
 fn find<'a>(status: &'a FlowStatus, name: &PartitionName) -> Result<&'a PartitionStatus, Unanswered> {
@@ -101,18 +161,18 @@ fn find<'a>(status: &'a FlowStatus, name: &PartitionName) -> Result<&'a Partitio
 /// the call that keeps it, or behind it.
 fn human(answer: &Answer) -> String {
     let Answer { partition, worker } = answer;
-    let place = format!("{}/{}", partition.topic, partition.partition);
+    let place = format!("{}/{}", printable(&partition.topic), partition.partition);
     let mut out = String::new();
     let silent = worker.as_ref().and_then(|worker| Some((worker, stale(worker)?)));
     if let Some((worker, why)) = &silent {
         let age = long(worker.age_ms);
-        let _ = writeln!(out, "{place}: its worker {} {why}", worker.worker);
+        let _ = writeln!(out, "{place}: its worker {} {}", worker.worker, printable(why));
         let _ = writeln!(out, "  what holds the offset may be in that call; {age} ago it stood so:");
     }
     if let Some(stalled) = &partition.stalled {
         let since = long(stalled.for_ms);
-        let _ =
-            writeln!(out, "{place} is stalled at offset {} for {since}: {}", stalled.offset, stalled.cause);
+        let cause = printable(&stalled.cause);
+        let _ = writeln!(out, "{place} is stalled at offset {} for {since}: {cause}", stalled.offset);
     }
     match &partition.oldest {
         None => {
@@ -133,15 +193,21 @@ fn human(answer: &Answer) -> String {
             );
             for place in &oldest.places {
                 let plugin = place.plugin.as_ref().map_or_else(String::new, |plugin| {
-                    format!(" (plugin {}, sha256 {})", plugin.name, short(&plugin.digest))
+                    format!(
+                        " (plugin {}, sha256 {})",
+                        printable(&plugin.name),
+                        printable(&short(&plugin.digest))
+                    )
                 });
                 let rows =
                     if place.rows == 1 { String::new() } else { format!("{} rows ", count(place.rows)) };
-                let _ = writeln!(out, "  {rows}at {}{plugin}, attempt {}", place.node, place.attempt);
+                let node = label(&place.node, place.name.as_deref());
+                let node = printable(&node);
+                let _ = writeln!(out, "  {rows}at {node}{plugin}, attempt {}", place.attempt);
                 if let Some(answer) = &place.answer {
-                    let _ = writeln!(out, "  why it waits: {answer}");
+                    let _ = writeln!(out, "  why it waits: {}", printable(answer));
                 }
-                let _ = writeln!(out, "  what releases it: {}", place.release);
+                let _ = writeln!(out, "  what releases it: {}", printable(&place.release.to_string()));
             }
             if oldest.places.is_empty() {
                 let _ = writeln!(out, "  it is being processed at this moment");
@@ -178,11 +244,11 @@ fn intake(intake: Intake) -> &'static str {
 #[cfg(test)]
 mod tests {
     use loom_runtime::status::{
-        Call, Intake, Oldest, PartitionStatus, Place, PluginRef, Release, WorkerInfo,
+        Call, Intake, Oldest, PartitionStatus, Place, PluginRef, Release, Stalled, WorkerInfo,
     };
     use serde_json::json;
 
-    use super::{Answer, PartitionName, human};
+    use super::{Answer, Asked, PartitionName, human};
 
     fn partition() -> PartitionStatus {
         let ledger = json!({
@@ -205,7 +271,7 @@ mod tests {
         let fresh = human(&Answer { partition: partition(), worker: worker(40, None) });
         assert!(fresh.starts_with("in/0: nothing holds the watermark; every record below 2 is"), "{fresh}");
         let plugin = Some(PluginRef { name: "s".to_owned(), digest: "ab".repeat(32) });
-        let call = Call { node: "process[0]".to_owned(), plugin, for_ms: 12_300 };
+        let call = Call { node: "process[0]".to_owned(), name: None, plugin, for_ms: 12_300 };
         let old = human(&Answer { partition: partition(), worker: worker(12_500, Some(call)) });
         assert!(
             old.starts_with(
@@ -231,6 +297,7 @@ in/0: nothing held the watermark; every record below 2 was resolved
     fn what_holds_a_partition_is_told_with_why_it_waits_and_what_releases_it() {
         let place = Place {
             node: "process[1]".to_owned(),
+            name: Some("score".to_owned()),
             plugin: None,
             attempt: 4,
             rows: 1,
@@ -251,7 +318,7 @@ in/0: nothing held the watermark; every record below 2 was resolved
         assert_eq!(
             human(&Answer { partition, worker: worker(40, None) }),
             "in/3: offset 1204 holds the watermark; it was read 12.3 s ago
-  at process[1], attempt 4
+  at score (process[1]), attempt 4
   why it waits: the service is away
   what releases it: its next attempt, in 3.2 s
   committed 1,204, position 1,300, lag 5,120; 96 open records; nothing more is read from it while rows of it wait
@@ -260,11 +327,31 @@ in/0: nothing held the watermark; every record below 2 was resolved
     }
 
     #[test]
-    fn a_partition_is_a_topic_and_a_number() {
-        let name = |topic: &str, partition| Ok(PartitionName { topic: topic.to_owned(), partition });
+    fn what_ends_with_a_number_is_a_partition_and_all_else_a_flow() {
+        let name = |topic: &str, partition| {
+            Ok(Asked::Partition(PartitionName { topic: topic.to_owned(), partition }))
+        };
         assert_eq!("orders.in/3".parse(), name("orders.in", 3));
-        for wrong in ["orders.in", "orders.in/", "/3", "orders.in/-1", "orders.in/x", ""] {
-            assert!(wrong.parse::<PartitionName>().is_err_and(|why| why.contains("orders.in/3")), "{wrong}");
+        for flow in
+            ["orders", "flow.yaml", "flows/orders.yaml", "orders.in/", "/3", "orders.in/-1", "orders.in/x"]
+        {
+            assert_eq!(flow.parse(), Ok(Asked::Flow(flow.to_owned())), "{flow}");
         }
+        assert!("".parse::<Asked>().is_err());
+    }
+
+    #[test]
+    fn a_partition_is_held_when_it_waits_or_has_an_old_record() {
+        let held = |partition| super::is_held(&Answer { partition, worker: worker(40, None) });
+        assert!(!held(partition()));
+        for intake in [Intake::Held, Intake::Bounded, Intake::Starting] {
+            assert!(held(PartitionStatus { intake, ..partition() }), "{intake:?}");
+        }
+        let oldest = |age_ms| Some(Oldest { offset: 1, age_ms, places: Vec::new() });
+        assert!(!held(PartitionStatus { oldest: oldest(999), ..partition() }));
+        assert!(held(PartitionStatus { oldest: oldest(1000), ..partition() }));
+        let stalled = Some(Stalled { offset: 1, for_ms: 1, cause: String::new() });
+        assert!(held(PartitionStatus { stalled, ..partition() }));
+        assert!(super::is_held(&Answer { partition: partition(), worker: worker(12_500, None) }));
     }
 }

@@ -247,7 +247,8 @@ cases:
 
 #[test]
 fn a_failing_case_shows_what_its_flow_logged() {
-    let flow = SOUND.replace("errors:\n  default: [ { into_topic: failed } ]\n", "");
+    let flow =
+        SOUND.replace("errors:\n  default: [ { into_topic: failed } ]\n", "errors: { unrouted: drop }\n");
     let cases = "cases:\n  - { name: no route, records: [ { value: x } ], expect: {} }\n  - { name: known, records: [ { value: x } ], expect: { errors: [ { kind: wire, node: \"process[0]\", at: 0 } ] } }\n";
     let ended = folder(&flow, cases).run(&["test"]);
     ended.expect_status(1);
@@ -262,6 +263,23 @@ fn a_failing_case_shows_what_its_flow_logged() {
             && !ended.stderr.contains(" running ")
             && !ended.stderr.contains("`known`"),
         "{ended:#?}"
+    );
+}
+
+#[test]
+fn a_case_names_a_node_by_its_name() {
+    let flow = flow_with_step(&guest("nop-step"))
+        .replace("  - step: x\n", "  - { step: x, name: score }\n")
+        .replace("errors:\n  default: [ { into_topic: failed } ]\n", "errors: { unrouted: drop }\n");
+    passes(
+        &flow,
+        r#"
+cases:
+  - name: called by its name
+    records: [ { value: a }, { value: b } ]
+    faults: [ { call: score, at: 1, ends: reject, reason: no } ]
+    expect: { topics: { out: [ { value: a } ] }, errors: [ { kind: business, node: score, at: 1 } ] }
+"#,
     );
 }
 

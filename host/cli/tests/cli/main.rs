@@ -2,6 +2,7 @@
 //! run against Kafka are tested end to end.
 
 mod admin;
+mod canary;
 mod cases;
 mod check;
 mod describe;
@@ -15,5 +16,6 @@ mod running;
 mod settings;
 mod signals;
 mod support;
+mod terminal;
 mod tools;
 mod usage;

@@ -1,7 +1,7 @@
-//! `ERROR_KIND_UNROUTED`: records that fail in some way would be dropped, since no route takes that kind.
+//! `ERROR_KIND_UNROUTED`: records that fail in some way would stop the flow or be dropped, since no route takes that kind.
 //!
-//! Only kinds that the flow's nodes can raise are named, each once. A `delivery` error without a route stops the flow
-//! under `at_least_once`, and so drops nothing.
+//! Only kinds that the flow's nodes can raise are named, each once. A `delivery` error without a route always stops the
+//! flow under `at_least_once`, and is not named. A flow that says `unrouted: stop` knows.
 
 use loom_types::ErrorKind;
 
@@ -12,21 +12,24 @@ use crate::plan::{Delivery, Unrouted};
 use crate::report::{Place, Problem};
 use crate::spec::{
     Branches, Choice, ErrorsSpec, ExprSpec, Kind, NodeSpec, ProcessSpec, SwitchDefault, SwitchSpec, inner,
+    unrouted,
 };
 
 pub(crate) const ENTRY: Entry = Entry {
-    title: "Records that fail in this way are dropped: no route takes their kind",
+    title: "Records that fail in this way stop the flow, or are dropped: no route takes their kind",
     severity: Severity::Warning,
     meaning: "A node of the flow can raise errors of this kind, and neither its own `errors` nor the one around it \
-              or at the top has a route or a `default` for them. Such a record is completed, counted and logged, \
-              and gone. Each kind is named once, at the first node that can raise it. A `delivery` error without a \
-              route stops the flow under `at_least_once`, so it drops nothing and is not named.\n\nThe kinds are \
+              or at the top has a route or a `default` for them. Under `delivery: at_least_once` such a record stops \
+              the flow, and is not committed; otherwise, and with `errors: { unrouted: drop }`, it is completed, \
+              counted and logged, and gone. The message says which. Each kind is named once, at the first node that \
+              can raise it. A `delivery` error without a route stops the flow under `at_least_once` whatever \
+              `unrouted` says, and is not named. A flow that says `unrouted: stop` is not warned.\n\nThe kinds are \
               `wire` (the payload cannot be decoded), `routing` (no branch took it), `task` (a plugin or \
               expression failed), `business` (a plugin rejected it) and `delivery` (an output refused it for \
               good).",
-    why: "A record that vanishes into a log line is found when somebody misses it. A topic of failed records \
-              can be looked at, repaired and sent again. `errors: { unrouted: stop }` is the other way: the flow \
-              stops before the record.",
+    why: "One bad record stops a flow that has no place for it, and a record that vanishes into a log line is found \
+              when somebody misses it. A topic of failed records can be looked at, repaired and sent again. Where the \
+              stop is meant, `errors: { unrouted: stop }` says so.",
     fails: flow!(
         "\
 process:
@@ -50,15 +53,20 @@ type Kinds = [bool; ErrorKind::ALL.len()];
 pub(super) fn check(checks: &mut Checks<'_>) {
     let flow = checks.flow;
     let Some(process) = &flow.process else { return };
-    if flow.errors.as_ref().is_some_and(|errors| errors.unrouted == Unrouted::Stop) {
+    if flow.errors.as_ref().is_some_and(|errors| errors.unrouted == Some(Unrouted::Stop)) {
         return;
     }
+    let what = match unrouted(flow.errors.as_ref(), checks.delivery.unwrap_or(Delivery::AtMostOnce)) {
+        Unrouted::Stop => {
+            "the flow stops at the record (`unrouted: stop`, the default under `at_least_once`)"
+        }
+        Unrouted::Drop => "the record is dropped and logged",
+    };
     let mut search = Search { delivery: checks.delivery, open: [None; ErrorKind::ALL.len()] };
     search.process(process, routed([false; ErrorKind::ALL.len()], flow.errors.as_ref()));
     for kind in ErrorKind::ALL {
         let Some(node) = search.open[kind.index()] else { continue };
-        let message =
-            format!("a `{kind}` error, such as of this node, has no route: the record is dropped and logged");
+        let message = format!("a `{kind}` error, such as of this node, has no route: {what}");
         let problem = Problem::warning(Code::ErrorKindUnrouted, message).hint(format!(
             "add `errors: {{ {kind}: [ {{ into_topic: NAME }} ] }}`, or `default` for every kind"
         ));
@@ -89,7 +97,7 @@ impl<'f> Search<'f> {
         }
     }
 
-    /// The kinds that a node can raise, of those that drop a record.
+    /// The kinds that a node can raise, of those of which `unrouted` decides.
     fn raised(&self, kind: &Kind) -> Kinds {
         let mut kinds = [false; ErrorKind::ALL.len()];
         let mut raise = |kind: ErrorKind| kinds[kind.index()] = true;

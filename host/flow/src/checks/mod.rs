@@ -10,6 +10,7 @@ pub(crate) mod at_start;
 pub(crate) mod broadcast_not_last;
 pub(crate) mod delivery_conflict;
 pub(crate) mod delivery_unset;
+mod drop_bound_idle;
 pub(crate) mod duplicate_branch;
 pub(crate) mod error_kind_unrouted;
 pub(crate) mod errors_ignored;
@@ -20,6 +21,7 @@ pub(crate) mod fork_unmatched_unrouted;
 pub(crate) mod group_id_unstable;
 pub(crate) mod kafka_config_invalid;
 pub(crate) mod missing_terminal_output;
+mod node_names;
 pub(crate) mod node_unreachable;
 mod ordered_idle;
 mod own_dead_letter;
@@ -122,6 +124,7 @@ pub(crate) fn check(
     fork_branch_no_terminal::check(&mut checks);
     unterminated_branch::check(&mut checks);
     fork_unmatched_unrouted::check(&mut checks);
+    node_names::check(&mut checks);
     node_unreachable::check(&mut checks);
     duplicate_branch::check(&mut checks);
     shape_mismatch::check(&mut checks);
@@ -137,6 +140,7 @@ pub(crate) fn check(
     plugin_role_missing::check(&mut checks);
     sink_untracked::check(&mut checks);
     error_kind_unrouted::check(&mut checks);
+    drop_bound_idle::check(&mut checks);
     errors_ignored::check(&mut checks);
 }
 

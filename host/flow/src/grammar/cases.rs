@@ -146,11 +146,11 @@ static FAULT: Mapping = Mapping {
             Key::new(
                 "call",
                 NAME,
-                "A plugin, or the path of a node, whose calls on the record end as `ends` says: a step's, a predicate's, a \
+                "A plugin, or a node by its name or path, whose calls on the record end as `ends` says: a step's, a predicate's, a \
                  sink's `write`. A call on several records in which it is counts.",
             )
             .example("enrich"),
-            Key::new("flush", NAME, "A sink, or the path of its node, whose `flush` ends as `ends` says.")
+            Key::new("flush", NAME, "A sink, or its node by its name or path, whose `flush` ends as `ends` says.")
                 .example("warehouse"),
             Key::new("refuse", NAME, "An output that refuses the record for good.").example("orders.big"),
             Key::new(
@@ -234,7 +234,7 @@ static EXPECTED_ERROR: Mapping = Mapping::new(
             "The kind of failure.",
         )
         .example("task"),
-        Key::new("node", NAME, "The node's path.").example("process[0]"),
+        Key::new("node", NAME, "The node's name or path.").example("process[0]"),
         AT,
         Key::new("partition", PARTITION, "The record's partition.").example("0"),
         Key::new("topic", NAME, "The record's topic.").example("orders.in"),

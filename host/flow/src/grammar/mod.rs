@@ -22,12 +22,16 @@ pub(crate) enum Value {
     Text,
     /// A single value that is not empty.
     Name,
+    /// A name of letters, digits, `_`, `-` and `.`.
+    Label,
     /// A whole number within bounds.
     Whole { least: u64, most: u64 },
     /// A time with its unit, above zero.
     Duration,
     /// A size in bytes, above zero.
     Size,
+    /// So many in a second, a minute or an hour.
+    Rate,
     /// `true` or `false`.
     Boolean,
     /// One of these words.
@@ -230,9 +234,15 @@ static ERRORS: Mapping = Mapping::new(
             "unrouted",
             Value::Words(&["drop", "stop"]),
             "What becomes of a failed record that no route takes: `drop` completes it, counted and logged; `stop` stops \
-             the flow before it.",
+             the flow before it. Without it, `stop` under `delivery: at_least_once`, `drop` otherwise.",
         )
-        .default("drop"),
+        .example("stop"),
+        Key::new(
+            "max_dropped",
+            Value::Rate,
+            "How many rows may be dropped in a time: above it the flow is not ready. Without it there is no bound.",
+        )
+        .example("100/min"),
     ],
 );
 

@@ -66,6 +66,14 @@ const ERRORS: Key = Key::new(
 )
 .example("{ business: [ { into_topic: orders.refused } ] }");
 
+const LABEL: Key = Key::new(
+    "name",
+    Value::Label,
+    "What the node is called in status, metrics, envelopes and tests, beside its path: letters, digits, `_`, `-` and `.`, and no \
+     two nodes have one name.",
+)
+.example("enrich-order");
+
 static STEP: Mapping = Mapping::new(
     "step",
     "A plugin changes each record.",
@@ -79,6 +87,7 @@ static STEP: Mapping = Mapping::new(
         ORDERED,
         ON_TRAP,
         ERRORS,
+        LABEL,
     ],
 );
 
@@ -90,6 +99,7 @@ static MAP: Mapping = Mapping::new(
             .required()
             .example("\"{'id': payload.id}\""),
         ERRORS,
+        LABEL,
     ],
 );
 
@@ -104,6 +114,7 @@ static EXPAND: Mapping = Mapping::new(
         ORDERED,
         ON_TRAP,
         ERRORS,
+        LABEL,
     ],
 );
 
@@ -120,6 +131,7 @@ static BATCH_STEP: Mapping = Mapping::new(
         ORDERED,
         ON_TRAP,
         ERRORS,
+        LABEL,
     ],
 );
 
@@ -136,6 +148,7 @@ static BATCH_EXPAND: Mapping = Mapping::new(
         ORDERED,
         ON_TRAP,
         ERRORS,
+        LABEL,
     ],
 );
 
@@ -147,15 +160,19 @@ static FILTER: Mapping = Mapping::new(
             .required()
             .example("payload.total > 10"),
         ERRORS,
+        LABEL,
     ],
 );
 
 static COLLECT_BATCH: Mapping = Mapping::new(
     "collect_batch",
     "Gathers records into batches.",
-    &[Key::new("collect_batch", Value::Mapping(&BATCH_BOUNDS), "When a batch leaves: at the first bound.")
-        .required()
-        .example("{ max_records: 100, timeout_ms: 500 }")],
+    &[
+        Key::new("collect_batch", Value::Mapping(&BATCH_BOUNDS), "When a batch leaves: at the first bound.")
+            .required()
+            .example("{ max_records: 100, timeout_ms: 500 }"),
+        LABEL,
+    ],
 );
 
 static BATCH_BOUNDS: Mapping = Mapping {
@@ -191,7 +208,7 @@ static BATCH_BOUNDS: Mapping = Mapping {
 static FOR_EACH: Mapping = Mapping::new(
     "for_each",
     "Makes single records of a batch again.",
-    &[Key::new("for_each", Value::Nothing, "It has no value.").required()],
+    &[Key::new("for_each", Value::Nothing, "It has no value.").required(), LABEL],
 );
 
 static EXPLODE: Mapping = Mapping::new(
@@ -205,6 +222,7 @@ static EXPLODE: Mapping = Mapping::new(
         ORDERED,
         ON_TRAP,
         ERRORS,
+        LABEL,
     ],
 );
 
@@ -220,6 +238,7 @@ static ROUTER: Mapping = Mapping::new(
         .required()
         .example("{ when: [ { if: payload.total > 10, process: [ { step: big } ] } ], default: pass }"),
         ERRORS,
+        LABEL,
     ],
 );
 
@@ -237,6 +256,7 @@ static FORK: Mapping = Mapping::new(
             "{ when: [ { if: payload.total > 10, process: [ { into_topic: big } ] } ], default: [ drain ] }",
         ),
         ERRORS,
+        LABEL,
     ],
 );
 
@@ -308,9 +328,12 @@ static WHEN_BRANCH: Mapping = Mapping::new(
 static BROADCAST: Mapping = Mapping::new(
     "broadcast",
     "Every record goes to every branch.",
-    &[Key::new("broadcast", Value::List { of: &PROCESS, least: 1 }, "The branches, a process each.")
-        .required()
-        .example("[ [ { into_topic: copies } ], [ { into_sink: archive } ] ]")],
+    &[
+        Key::new("broadcast", Value::List { of: &PROCESS, least: 1 }, "The branches, a process each.")
+            .required()
+            .example("[ [ { into_topic: copies } ], [ { into_sink: archive } ] ]"),
+        LABEL,
+    ],
 );
 
 static EXPAND_ROUTES: Mapping = Mapping::new(
@@ -326,6 +349,7 @@ static EXPAND_ROUTES: Mapping = Mapping::new(
         ORDERED,
         ON_TRAP,
         ERRORS,
+        LABEL,
     ],
 );
 
@@ -367,6 +391,7 @@ static INTO_TOPIC: Mapping = Mapping::new(
         Key::new("timestamp", Value::Words(&["source", "now"]), "Which time the record carries: the source's, or now.")
             .default("source"),
         ERRORS,
+        LABEL,
     ],
 );
 
@@ -381,6 +406,7 @@ static INTO_SINK: Mapping = Mapping::new(
         Key::new("flush", Value::Mapping(&FLUSH), "When the host calls `flush`: at the first bound.")
             .example("{ records: 1000, bytes: 1MiB, interval: 1s }"),
         ERRORS,
+        LABEL,
     ],
 );
 
@@ -397,5 +423,5 @@ static FLUSH: Mapping = Mapping::new(
 static DRAIN: Mapping = Mapping::new(
     "drain",
     "Completes and discards each record.",
-    &[Key::new("drain", Value::Nothing, "It has no value.").required()],
+    &[Key::new("drain", Value::Nothing, "It has no value.").required(), LABEL],
 );

@@ -8,7 +8,7 @@ mod drawing;
 mod mermaid;
 mod tree;
 
-use loom_types::ErrorKind;
+use loom_types::{ErrorKind, is_acting};
 
 use crate::plan::{By, CollectPlan, NodeKind, NodePlan, Partitioner, Plan, RouteId, Unrouted};
 
@@ -49,8 +49,7 @@ impl Words<'_> {
     /// A text of the flow's on one line, without what would move a terminal's cursor.
     fn name(&self, text: &str) -> String {
         let shown = (self.shown)(text);
-        let words =
-            shown.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+        let words = shown.split(|c: char| c.is_whitespace() || is_acting(c)).filter(|word| !word.is_empty());
         let line = words.collect::<Vec<_>>().join(" ");
         if line.is_empty() { "\"\"".to_owned() } else { line }
     }

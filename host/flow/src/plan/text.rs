@@ -51,9 +51,10 @@ impl Writer<'_> {
     }
 
     fn plan(&self) -> Outline {
-        let Plan { name, consumer, outputs, plugins, runtime, process, routes, unrouted, env } = self.plan;
+        let Plan { name, consumer, outputs, plugins, runtime, process, routes, unrouted, max_dropped, env } =
+            self.plan;
         let named = |entries: Entries| Outline::Mapping(entries);
-        Outline::Mapping(vec![
+        let mut all = vec![
             entry("plan", Outline::word(VERSION)),
             entry("name", self.say(name)),
             entry("consumer", self.consumer(consumer)),
@@ -82,7 +83,9 @@ impl Writer<'_> {
                 ),
             ),
             entry("unrouted", Outline::word(unrouted_word(*unrouted))),
-        ])
+        ];
+        all.extend(max_dropped.map(|rate| entry("max_dropped", Outline::word(rate))));
+        Outline::Mapping(all)
     }
 
     fn consumer(&self, consumer: &ConsumerPlan) -> Outline {
@@ -234,8 +237,9 @@ impl Writer<'_> {
     }
 
     fn node(&self, node: &NodePlan) -> Outline {
-        let NodePlan { path, kind, errors } = node;
+        let NodePlan { path, name, kind, errors } = node;
         let mut entries = vec![entry("node", Outline::Text(path.to_string()))];
+        entries.extend(name.as_ref().map(|name| entry("name", self.say(name))));
         entries.extend(self.kind(kind));
         let routes: Vec<(ErrorKind, &str)> = ErrorKind::ALL
             .into_iter()

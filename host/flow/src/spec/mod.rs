@@ -21,7 +21,7 @@ mod walk;
 
 pub(crate) use address::canonical;
 pub(crate) use cx::Cx;
-pub(crate) use errors::ErrorsSpec;
+pub(crate) use errors::{ErrorsSpec, unrouted};
 pub(crate) use exprs::{Choice, ExprSpec};
 pub use fields::nearest;
 pub(crate) use kafka::{ConsumerSpec, ExtraSpec, KafkaSpec, ProducerSpec, extra_map};

@@ -12,7 +12,7 @@ use super::fields::{Field, Fields, items, nearest, unknown_key};
 use super::foreign;
 use super::nodes;
 use super::switch::SwitchSpec;
-use super::values::{At, Text};
+use super::values::{self, At, Text};
 use crate::ask::Role;
 use crate::grammar::{self, Mapping};
 use crate::issue::Code;
@@ -33,6 +33,7 @@ pub(crate) struct ProcessSpec {
 pub(crate) struct NodeSpec {
     /// The node key's place; the path is the node's.
     pub(crate) place: Place,
+    pub(crate) name: Option<Text>,
     pub(crate) kind: Kind,
     pub(crate) errors: Option<ErrorsSpec>,
 }
@@ -142,11 +143,12 @@ pub(crate) fn process(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<ProcessSpec>
 }
 
 fn node(cx: &mut Cx<'_>, item: &Field<'_>) -> NodeSpec {
-    let unknown = |place| NodeSpec { place, kind: Kind::Unknown, errors: None };
+    let bare = |place, kind| NodeSpec { place, name: None, kind, errors: None };
+    let unknown = |place| bare(place, Kind::Unknown);
     match &item.node.content {
         Content::Scalar(scalar) if item.node.tag.is_none() => match scalar.text.as_str() {
-            DRAIN => NodeSpec { place: item.place(), kind: Kind::Drain, errors: None },
-            "for_each" => NodeSpec { place: item.place(), kind: Kind::ForEach, errors: None },
+            DRAIN => bare(item.place(), Kind::Drain),
+            "for_each" => bare(item.place(), Kind::ForEach),
             word => {
                 bare_word(cx, &item.place(), word);
                 unknown(item.place())
@@ -159,8 +161,9 @@ fn node(cx: &mut Cx<'_>, item: &Field<'_>) -> NodeSpec {
                 let mut fields = Fields::new(entries, place.clone(), mapping);
                 let field = fields.take(key).unwrap_or_else(|| item.clone());
                 let (kind, errors) = nodes::node(cx, key, &field, &mut fields);
+                let name = fields.take("name").and_then(|field| values::name(cx, &field));
                 fields.finish(cx, &format!("`{key}`"));
-                NodeSpec { place, kind, errors }
+                NodeSpec { place, name, kind, errors }
             }
             None => unknown(item.place()),
         },

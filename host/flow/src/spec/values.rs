@@ -13,6 +13,7 @@ use super::foreign::name_in_mapping;
 use crate::grammar::{LONGEST_MS, Value};
 use crate::interpolate::Interpolated;
 use crate::issue::Code;
+use crate::plan::Rate;
 use crate::reader::{Content, Scalar};
 use crate::report::{Place, Problem};
 
@@ -85,7 +86,7 @@ fn text_by(
 
 /// A text that must not be empty.
 pub(crate) fn name(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<Text> {
-    field.expect(|value| matches!(value, Value::Name | Value::PluginChoice));
+    field.expect(|value| matches!(value, Value::Name | Value::Label | Value::PluginChoice));
     let text = text(cx, field)?;
     if text.value.trim().is_empty() {
         cx.error(&text.place, Code::ValueInvalid, format!("`{}` must not be empty", field.key));
@@ -179,6 +180,13 @@ pub(crate) fn size(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<u64> {
             }
         })?;
     Some(at.value)
+}
+
+/// So many in a time.
+pub(crate) fn rate(cx: &mut Cx<'_>, field: &Field<'_>) -> Option<At<Rate>> {
+    field.expect(|value| matches!(value, Value::Rate));
+    let wants = "a number in a second, a minute or an hour, such as `100/min`";
+    parsed(cx, field, wants, |text| Rate::parse(text).ok_or_else(String::new))
 }
 
 /// `true` or `false`.

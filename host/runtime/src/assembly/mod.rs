@@ -34,7 +34,7 @@ use crate::Options;
 use crate::clock::{Clock, SystemClock};
 use crate::failure::AssemblyError;
 use crate::keeper::{Desk, Gate, KeeperBoard};
-use crate::nodes::{Components, Flow, Graph, Op, Plugins, Shared, lower};
+use crate::nodes::{Components, Drops, Flow, Graph, Op, Plugins, Shared, lower};
 use crate::outputs::Outputs;
 use crate::settings::output_settings;
 use crate::status::{PluginStatus, Seat};
@@ -88,6 +88,7 @@ pub fn assemble(
             digest: plugin.digest().to_owned(),
         });
         board.set_plugins(plugins.collect());
+        board.set_max_dropped(plan.max_dropped);
     }
     let clock = Box::new(SystemClock::since(start));
     let assembled = assemble_with(plan, broker, &loaded, options, stop, clock)?;
@@ -208,6 +209,7 @@ impl Ground {
             bounds: self.bounds,
             cache: PayloadCache::new(),
             counters: Counters::default(),
+            drops: Drops::new(self.options.workers, plan.max_dropped.map(|rate| rate.per.time())),
             now: Moment::START,
             wall_ms: 0,
             random: 0.0,

@@ -40,6 +40,13 @@ impl GroupOffset {
         self.committed.as_ref().map(|committed| (self.bounds.high.0 - committed.offset.0).max(0))
     }
 
+    /// Of the lag, what is still there to be read: retention may have removed records that were not processed.
+    #[must_use]
+    pub fn there(&self) -> Option<i64> {
+        let committed = self.committed.as_ref()?.offset.0;
+        Some((self.bounds.high.0 - committed.max(self.bounds.low.0)).max(0))
+    }
+
     /// What was written beside the offset, if a flow of ours wrote it.
     #[must_use]
     pub fn mark(&self) -> Option<Mark> {
@@ -226,6 +233,7 @@ fn in_use(plan: &Plan, holder: &Holder) -> AssemblyError {
     AssemblyError {
         status: Status::Runtime,
         code: None,
+        hint: None,
         about: None,
         message: format!(
             "group {} is in use: {} holds its lease. Stop that host first: it would overwrite what is moved, or stop because of it",

@@ -115,6 +115,7 @@ pub(super) fn no_members(
     Err(AssemblyError {
         status: Status::Runtime,
         code: Some(Code::GroupInUse.as_str()),
+        hint: None,
         about: Some(Need::Group),
         message: occupied(group, &members),
     })

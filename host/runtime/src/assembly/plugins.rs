@@ -26,6 +26,7 @@ pub(super) fn load(
                 status: if error.is_bad_file() { Status::Flow } else { Status::Runtime },
                 code: Some("PLUGIN_LOAD_FAILED"),
                 message: error.to_string(),
+                hint: None,
                 about: None,
             }),
         }

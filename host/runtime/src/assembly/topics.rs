@@ -227,12 +227,31 @@ impl<'a> Unusable<'a> {
         let operation = if matches!(need, Need::Input(_)) { "Read" } else { "Write" };
         let error = &error.clone().naming_right(operation, topic, &self.plan.consumer.group_id);
         let known = known.iter().filter(|name| !inputs.iter().any(|input| **input == ***name));
-        self.errors.push(missing(topic, role, error, known).at_broker(code_of(error), need));
+        let mut refused = missing(topic, role, error, known);
+        if error.kind == Kind::UnknownTopic {
+            refused.hint = Some(how_to_make(topic, brokers_of(self.plan, &need)));
+        }
+        self.errors.push(refused.at_broker(code_of(error), need));
     }
 
     fn none_or<T>(self, found: T) -> Result<T, Vec<AssemblyError>> {
         if self.errors.is_empty() { Ok(found) } else { Err(self.errors) }
     }
+}
+
+/// The brokers that a topic is at.
+fn brokers_of<'p>(plan: &'p Plan, need: &Need) -> &'p [String] {
+    let output = match need {
+        Need::Output(name) => plan.outputs.iter().find(|output| output.name == *name),
+        _ => None,
+    };
+    output.map_or(&plan.consumer.brokers, |output| &output.brokers)
+}
+
+/// The command that makes a topic, with the tools that come with Kafka.
+fn how_to_make(topic: &str, brokers: &[String]) -> String {
+    let brokers = brokers.join(",");
+    format!("make it: `kafka-topics.sh --bootstrap-server {brokers} --create --topic {topic}`")
 }
 
 fn need(output: &OutputPlan) -> Need {

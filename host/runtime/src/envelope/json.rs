@@ -64,6 +64,9 @@ pub(super) struct Envelope<'a> {
     pub reason: Cow<'a, str>,
     pub flow: Cow<'a, str>,
     pub node: Cow<'a, str>,
+    /// Only of a node that has a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<Cow<'a, str>>,
     pub plugin: Option<PluginName<'a>>,
     pub attempt: u32,
     pub failed_at_ms: i64,

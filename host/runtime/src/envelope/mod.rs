@@ -36,10 +36,19 @@ const REASON: &str = "loom-error-reason";
 const ATTEMPT: &str = "loom-error-attempt";
 const TIMESTAMP: &str = "loom-error-timestamp";
 
+/// The node that rows failed at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Site<'a> {
+    /// Its path.
+    pub path: &'a str,
+    /// What the flow calls it.
+    pub name: Option<&'a str>,
+}
+
 /// The batch of error rows for these failures of one node and one source batch, in their order.
 pub(crate) fn envelopes(
     flow: &str,
-    node: &str,
+    node: Site<'_>,
     plugin: Option<PluginName<'_>>,
     failed_at_ms: i64,
     failed: &[FailedRow],
@@ -63,7 +72,8 @@ pub(crate) fn envelopes(
             kind: Cow::Borrowed(failure.kind.name()),
             reason: Cow::Borrowed(&failure.reason),
             flow: Cow::Borrowed(flow),
-            node: Cow::Borrowed(node),
+            node: Cow::Borrowed(node.path),
+            name: node.name.map(Cow::Borrowed),
             plugin: plugin.clone(),
             attempt,
             failed_at_ms,

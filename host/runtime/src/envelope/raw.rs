@@ -12,7 +12,7 @@ use super::{ATTEMPT, HEADER_REASON_BYTES, KIND, REASON, TIMESTAMP, bounded, keep
 /// The row as a batch of its own in raw form; none if its payload is no envelope (any more).
 pub(crate) fn raw_form(batch: &Batch, id: u32) -> Option<Batch> {
     let envelope = Envelope::read(batch.payload(id)?)?;
-    let Envelope { kind, reason, flow, node, plugin, attempt, failed_at_ms, record, .. } = envelope;
+    let Envelope { kind, reason, flow, node, name, plugin, attempt, failed_at_ms, record, .. } = envelope;
     let mut headers = HeaderBuilder::new();
     keep_headers(batch, id, &mut headers);
     let mut set = |name: &str, value: &str| headers.push(name.as_bytes(), Some(value.as_bytes()));
@@ -22,6 +22,9 @@ pub(crate) fn raw_form(batch: &Batch, id: u32) -> Option<Batch> {
     set(TIMESTAMP, &failed_at_ms.to_string());
     set("loom-error-flow", &flow);
     set("loom-error-node", &node);
+    if let Some(name) = name {
+        set("loom-error-node-name", &name);
+    }
     if let Some(plugin) = plugin {
         set("loom-error-plugin", &plugin.name);
         set("loom-error-plugin-digest", &plugin.digest);

@@ -48,7 +48,8 @@ fn fail(batch: Batch, reason: &str) -> Batch {
     let token: Token = accounts.register(partition, RecordOffset(7), 0);
     let row = Row::new(Arc::new(batch), 0, token, None, 1);
     let failed = vec![FailedRow { row, kind: ErrorKind::Task, reason: reason.to_owned() }];
-    let batch = super::envelopes("flow", "process[0]", None, 99, &failed);
+    let batch =
+        super::envelopes("flow", super::Site { path: "process[0]", name: Some("first") }, None, 99, &failed);
     failed.into_iter().for_each(|failed| accounts.redeem(failed.row.token, Ending::Drained));
     batch
 }
@@ -115,6 +116,7 @@ fn the_raw_form_has_the_records_bytes_and_every_fact() {
         ("loom-error-timestamp", "99"),
         ("loom-error-flow", "flow"),
         ("loom-error-node", "process[0]"),
+        ("loom-error-node-name", "first"),
         ("loom-error-topic", "in"),
         ("loom-error-partition", "3"),
         ("loom-error-offset", "7"),

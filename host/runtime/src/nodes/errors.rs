@@ -9,7 +9,7 @@ use loom_flow::plan::Unrouted;
 use loom_types::{Batch, Ending, ErrorKind, WorkerIndex};
 
 use super::{Flow, Node, NodeId, Op};
-use crate::envelope::{PluginName, dead_letter as dead_letter_of, envelopes, reason_of};
+use crate::envelope::{PluginName, Site, dead_letter as dead_letter_of, envelopes, reason_of};
 use crate::outputs::Refused;
 use crate::rows::{FailedRow, Row, RowSet, ending};
 
@@ -65,7 +65,10 @@ impl Flow {
             let alike = |row: &&FailedRow| row.kind == first.kind && row.reason == first.reason;
             let rest = failed.split_off(failed.iter().take_while(alike).count());
             let told = if failed.len() > 1 {
-                log_alike(&self.shared.plan.name, &self.nodes[id.0], self.shared.worker, &failed);
+                let (node, rows) = (&self.nodes[id.0], failed.len() as u64);
+                if self.shared.drops.may_tell(&node.path, failed[0].kind, rows, self.shared.now) {
+                    log_alike(&self.shared.plan.name, node, self.shared.worker, &failed);
+                }
                 Told::Together
             } else {
                 Told::Each
@@ -131,8 +134,13 @@ impl Flow {
                 let plugin =
                     plugin.map(|(name, digest)| PluginName { name: name.into(), digest: digest.into() });
                 log_batch(&self.shared.plan.name, &node.path, plugin.as_ref(), &failed, "routed");
-                let batch =
-                    envelopes(&self.shared.plan.name, &node.path, plugin, self.shared.wall_ms, &failed);
+                let batch = envelopes(
+                    &self.shared.plan.name,
+                    Site { path: &node.path, name: node.name.as_deref() },
+                    plugin,
+                    self.shared.wall_ms,
+                    &failed,
+                );
                 let tokens = failed.into_iter().map(|failed| failed.row.token).collect();
                 let rows = RowSet::all(batch, tokens, Some(kind));
                 self.run(self.routes[route.0], id, rows);
@@ -173,6 +181,7 @@ impl Flow {
                     flow = &*self.shared.plan.name,
                     worker = self.shared.worker.0,
                     node = &*node.path,
+                    name = node.name.as_deref(),
                     plugin,
                     topic = &**source.topic,
                     partition = source.partition,
@@ -184,7 +193,11 @@ impl Flow {
                 )
             };
         }
+        let tells = stop
+            || told == Told::Together
+            || self.shared.drops.may_tell(&node.path, kind, 1, self.shared.now);
         match (stop, kind) {
+            _ if !tells => {}
             // One record is enough to say: those behind it mostly fail for the same reason.
             (true, _) if self.shared.named => told!(tracing::Level::DEBUG, "record refused too"),
             (true, _) => told!(tracing::Level::ERROR, "record refused, the flow stops"),
@@ -195,22 +208,36 @@ impl Flow {
             (false, _) => told!(tracing::Level::ERROR, "record failed, dropped"),
         }
         if stop {
-            let path = node.path.clone();
-            let hint = if refused && row.route.is_some() {
-                "an error route whose output refuses a record stops the flow"
-            } else if refused {
-                "a delivery error without a route stops the flow"
-            } else {
-                "`errors.unrouted: stop` stops the flow"
+            let path = node.label();
+            let why = match () {
+                () if refused && row.route.is_some() => {
+                    "an error route whose output refuses a record stops the flow"
+                }
+                () if refused => "a delivery error without a route stops the flow",
+                () if tracked => "`errors.unrouted: stop` stops the flow (the default under `at_least_once`)",
+                () => "`errors.unrouted: stop` stops the flow",
+            };
+            let hint = match row.route {
+                None => would_route(kind, source.topic),
+                Some(_) => "what fails inside an error route is not routed again: mend the route".to_owned(),
             };
             self.shared.refuse(|| {
-                format!("{place}: {kind} error at {path}: {reason}; {hint}, and the record is not committed")
+                format!(
+                    "{place}: {kind} error at {path}: {reason}; {why}, and the record is not committed; {hint}"
+                )
             });
             Token::give_up(row.token);
         } else {
-            self.shared.accounts.redeem(row.token, Ending::Dropped(first));
+            self.shared.drop_row(row.token, first);
         }
     }
+}
+
+/// The line of YAML that would route errors of a kind. Nobody knows which topic is meant; this one has a name that is right.
+fn would_route(kind: ErrorKind, topic: &str) -> String {
+    format!(
+        "under `errors:` at the top of the flow the line `{kind}: [ {{ into_topic: {topic}.failed }} ]` would route it"
+    )
 }
 
 /// What is said of a row that fails in an error route: why it came there, and why it could not stay. None where it is in

@@ -18,6 +18,7 @@ use super::exits::Exits;
 use super::growth::Pace;
 use super::keys::Keys;
 use super::plugins::{Plugins, Role, TypeNames};
+use super::timing::Timed;
 use super::waiting::{Waiting, WaitingNode};
 use super::{Graph, JoinNode, Node, NodeId, Op, SinkNode, Target};
 use crate::outputs::OutputTable;
@@ -36,9 +37,10 @@ pub(crate) fn lower(
     worker: WorkerIndex,
     interrupts: &Interrupts,
 ) -> Result<Graph, Vec<Refusal>> {
+    let plugins = Timed::new(plugins);
     let mut lowering = Lowering {
         plan,
-        plugins,
+        plugins: &plugins,
         worker,
         interrupts,
         nodes: Vec::new(),
@@ -58,7 +60,7 @@ pub(crate) fn lower(
 
 struct Lowering<'a> {
     plan: &'a Plan,
-    plugins: &'a dyn Plugins,
+    plugins: &'a Timed<'a>,
     worker: WorkerIndex,
     interrupts: &'a Interrupts,
     nodes: Vec<Node>,
@@ -329,8 +331,10 @@ impl Lowering<'_> {
     fn push(&mut self, node: &NodePlan, op: Op) -> Target {
         self.nodes.push(Node {
             path: node.path.clone(),
+            name: node.name.clone(),
             errors: node.errors,
             op,
+            calls: self.plugins.of(&node.path),
             rows: 0,
             retries: 0,
             made: 0,
@@ -340,7 +344,8 @@ impl Lowering<'_> {
     }
 
     fn refuse(&mut self, node: &NodePlan, error: StartError) -> Target {
-        self.refusals.push(Refusal { node: node.path.clone(), error });
+        let label = crate::status::label(&node.path, node.name.as_deref());
+        self.refusals.push(Refusal { node: label.into(), error });
         Target::End(Ending::Drained)
     }
 }

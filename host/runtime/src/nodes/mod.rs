@@ -1,11 +1,13 @@
 //! What happens to rows at each node.
 //!
 //! A plan's node trees are lowered to a flat list: each node knows where its rows go next, so a row that waited can go
-//! on from where it was. [`Flow`] walks a batch depth first through it; nothing here reads a clock or talks to Kafka.
+//! on from where it was. [`Flow`] walks a batch depth first through it; nothing here talks to Kafka, or reads a
+//! clock but to say how long calls took.
 
 mod batch;
 mod call;
 mod components;
+mod drops;
 mod errors;
 mod exits;
 mod expressions;
@@ -16,13 +18,14 @@ mod plugins;
 mod router;
 mod sink;
 mod sink_node;
+mod timing;
 mod waiting;
 mod walk;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use loom_delivery::Accounts;
+use loom_delivery::{Accounts, Token};
 use loom_flow::Plan;
 use loom_flow::expr::{Expr, PayloadCache};
 use loom_flow::plan::{OutputId, RouteId};
@@ -41,6 +44,7 @@ pub(crate) use batch::{BatchCalls, BatchRole};
 pub(crate) use batch::{BatchNode, Collect};
 pub(crate) use call::PluginNode;
 pub(crate) use components::Components;
+pub(crate) use drops::Drops;
 pub(crate) use growth::Room;
 pub(crate) use lower::{Refusal, lower};
 #[cfg(feature = "simulation")]
@@ -49,6 +53,7 @@ pub(crate) use plugins::{Plugins, SinkStart};
 pub(crate) use router::JoinNode;
 pub(crate) use sink::SinkCalls;
 pub(crate) use sink_node::SinkNode;
+pub(crate) use timing::CallTimes;
 pub(crate) use waiting::WaitingNode;
 #[cfg(feature = "simulation")]
 pub(crate) use waiting::{Answered, Fault as CallFault, RowAnswer, WaitingCalls};
@@ -74,9 +79,13 @@ pub(crate) enum Target {
 pub(crate) struct Node {
     /// Its path in the flow.
     pub path: Arc<str>,
+    /// What the flow calls it, if it does.
+    pub name: Option<Arc<str>>,
     /// Which route takes each kind of error, by [`ErrorKind::index`].
     pub errors: [Option<RouteId>; ErrorKind::ALL.len()],
     pub op: Op,
+    /// How long calls of its plugins took; none where it has none.
+    pub calls: Option<CallTimes>,
     /// Rows that came to it.
     pub rows: u64,
     /// Rows that were answered `retry`, each time.
@@ -85,6 +94,16 @@ pub(crate) struct Node {
     pub made: u64,
     /// Of these, rows whose type has no route of its own, so that they went to `default`.
     pub defaulted: u64,
+}
+
+impl Node {
+    /// What people are told of it: its name with its path, or its path.
+    pub(crate) fn label(&self) -> String {
+        match &self.name {
+            Some(name) => format!("{name} ({})", self.path),
+            None => self.path.to_string(),
+        }
+    }
 }
 
 /// What a node does.
@@ -152,6 +171,8 @@ pub(crate) struct Shared {
     pub bounds: Bounds,
     pub cache: PayloadCache,
     pub counters: Counters,
+    /// What is told of rows that are dropped.
+    pub drops: Drops,
     /// The moment of this step.
     pub now: Moment,
     /// Milliseconds since 1970-01-01 UTC, at this step.
@@ -186,6 +207,27 @@ impl Shared {
     /// What nodes may make of records now.
     pub(crate) fn room(&self) -> Room<'_> {
         Room { accounts: &self.accounts, bounds: self.bounds }
+    }
+
+    /// Completes a row that no route takes.
+    pub(crate) fn drop_row(&mut self, token: Token, kind: ErrorKind) {
+        self.counters.dropped += 1;
+        self.drops.count(self.now);
+        self.accounts.redeem(token, Ending::Dropped(kind));
+    }
+
+    /// Says how many rows failed whose lines were left out.
+    pub(crate) fn tell_left_out(&self, over: Vec<((Arc<str>, ErrorKind), u64)>) {
+        for ((node, kind), left_out) in over {
+            tracing::warn!(
+                flow = &*self.plan.name,
+                worker = self.worker.0,
+                node = &*node,
+                kind = kind.name(),
+                left_out,
+                "more rows failed alike; their lines were left out"
+            );
+        }
     }
 
     /// Stops the flow, with the reason.

@@ -76,6 +76,6 @@ impl Flow {
         let mut failure = None;
         self.with_sink(id, |sink, _, _, events| failure = sink.close(events).err());
         let node = &self.nodes[id.0];
-        failure.map(|failure| format!("closing the sink at {} failed: {}", node.path, failure.reason))
+        failure.map(|failure| format!("closing the sink at {} failed: {}", node.label(), failure.reason))
     }
 }

@@ -55,18 +55,18 @@ impl Flow {
         for node in &self.nodes {
             let (what, rows) = match &node.op {
                 Op::Plugin(plugin) => {
-                    (format!("{} (plugin {})", node.path, plugin.name().0), plugin.waiting())
+                    (format!("{} (plugin {})", node.label(), plugin.name().0), plugin.waiting())
                 }
                 Op::Waiting(plugin) => {
-                    (format!("{} (plugin {})", node.path, plugin.name().0), plugin.waiting())
+                    (format!("{} (plugin {})", node.label(), plugin.name().0), plugin.waiting())
                 }
-                Op::Join(join) => (format!("{} (router)", node.path), join.waiting()),
+                Op::Join(join) => (format!("{} (router)", node.label()), join.waiting()),
                 Op::Batch(plugin) => {
-                    (format!("{} (plugin {})", node.path, plugin.name().0), plugin.waiting())
+                    (format!("{} (plugin {})", node.label(), plugin.name().0), plugin.waiting())
                 }
-                Op::Collect(collect) => (format!("{} (a batch)", node.path), collect.waiting()),
+                Op::Collect(collect) => (format!("{} (a batch)", node.label()), collect.waiting()),
                 Op::Sink(sink) => (
-                    format!("{} (sink {})", node.path, sink.name().0),
+                    format!("{} (sink {})", node.label(), sink.name().0),
                     sink.sink.waiting() + sink.sink.open(),
                 ),
                 _ => continue,

@@ -207,12 +207,8 @@ impl Flow {
         let routes = routes.filter_map(|(kind, route)| Some((kind.name(), route.as_ref()?)));
         let routes: Vec<_> =
             routes.chain(self.default_route.iter().map(|route| ("default", route))).collect();
-        if !routes.is_empty() || self.stops {
-            text.push_str("errors:\n");
-        }
-        if self.stops {
-            text.push_str("  unrouted: stop\n");
-        }
+        let unrouted = if self.stops { "stop" } else { "drop" };
+        let _ = writeln!(text, "errors:\n  unrouted: {unrouted}");
         for (kind, route) in routes {
             let _ = write!(text, "  {kind}: ");
             route.yaml(&mut text);

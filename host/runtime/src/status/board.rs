@@ -7,15 +7,17 @@
 //!
 //! The lock is held to copy, never while something is waited for or decided.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use loom_flow::plan::Rate;
+
 use super::calling::Calling;
 use super::document::{
-    AddedPartition, Call, ClientError, CommitStatus, NodeStatus, OutputStatus, PartitionStatus, PluginRef,
-    PluginStatus, RunPhase,
+    AddedPartition, Call, ClientError, CommitStatus, HistogramStatus, NodeStatus, OutputStatus,
+    PartitionStatus, PluginRef, PluginStatus, RunPhase,
 };
 use super::earlier::Earlier;
 use super::merge::{millis, put_together};
@@ -45,6 +47,10 @@ pub(crate) struct Part {
     pub commits: CommitStatus,
     pub client_error: Option<ClientError>,
     pub cycles: u64,
+    /// Rows that were dropped in the time of the flow's bound.
+    pub dropped_lately: u64,
+    /// How long records took until they were resolved.
+    pub resolution: HistogramStatus,
 }
 
 /// A worker that is about to start.
@@ -60,6 +66,7 @@ pub(crate) struct Berth {
 #[derive(Clone, Debug)]
 pub(crate) struct Site {
     pub node: Arc<str>,
+    pub name: Option<Arc<str>>,
     pub plugin: Option<PluginRef>,
 }
 
@@ -79,7 +86,12 @@ impl Slot {
     pub(super) fn call(&self, now: Instant) -> Option<Call> {
         let (node, took) = self.calling.now(now).filter(|_| !self.ended)?;
         let site = self.sites.get(node)?;
-        Some(Call { node: site.node.to_string(), plugin: site.plugin.clone(), for_ms: millis(took) })
+        Some(Call {
+            node: site.node.to_string(),
+            name: site.name.as_deref().map(str::to_owned),
+            plugin: site.plugin.clone(),
+            for_ms: millis(took),
+        })
     }
 }
 
@@ -102,6 +114,7 @@ pub(super) struct State {
     pub group: String,
     pub phase: RunPhase,
     pub plugins: Vec<PluginStatus>,
+    pub max_dropped: Option<Rate>,
     pub slots: Vec<Slot>,
     pub findings: Findings,
     pub earlier: Earlier,
@@ -109,7 +122,20 @@ pub(super) struct State {
     pub restarts: u64,
     pub missing_topics: Vec<String>,
     pub added_partitions: Vec<AddedPartition>,
+    /// What had been read and resolved at looks of late, the oldest first.
+    pub looks: VecDeque<Counted>,
 }
+
+/// What had been counted at a moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counted {
+    pub at: Instant,
+    pub read: u64,
+    pub resolved: u64,
+}
+
+/// Rates are those of so long.
+const RATES_OVER: Duration = Duration::from_secs(10);
 
 struct Shared {
     begun: Instant,
@@ -144,6 +170,7 @@ impl Board {
             group: String::new(),
             phase: RunPhase::Starting,
             plugins: Vec::new(),
+            max_dropped: None,
             slots: Vec::new(),
             findings: Findings::default(),
             earlier: Earlier::default(),
@@ -151,6 +178,7 @@ impl Board {
             restarts: 0,
             missing_topics: Vec::new(),
             added_partitions: Vec::new(),
+            looks: VecDeque::new(),
         };
         let shared = Shared { begun: Instant::now(), state: Mutex::new(state), changed: Condvar::new() };
         Board { shared: Arc::new(shared) }
@@ -185,6 +213,22 @@ impl Board {
 
     pub(crate) fn set_plugins(&self, plugins: Vec<PluginStatus>) {
         self.lock().plugins = plugins;
+    }
+
+    /// Remembers what has been counted by now, for rates.
+    pub(super) fn note_counts(&self) {
+        let mut state = self.lock();
+        let now = Instant::now();
+        let ledger = put_together(&state, now).ledger;
+        while state.looks.len() > 1 && now.saturating_duration_since(state.looks[1].at) >= RATES_OVER {
+            state.looks.pop_front();
+        }
+        let counted = Counted { at: now, read: ledger.read(), resolved: ledger.resolved };
+        state.looks.push_back(counted);
+    }
+
+    pub(crate) fn set_max_dropped(&self, bound: Option<Rate>) {
+        self.lock().max_dropped = bound;
     }
 
     /// The workers of a run; their seats.

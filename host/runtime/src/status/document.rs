@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use loom_types::TopicPartition;
+use loom_types::{Histogram, TopicPartition};
 use serde::{Deserialize, Serialize};
 
 use super::ready::long;
@@ -28,6 +28,12 @@ pub struct Status {
     pub phase: RunPhase,
     /// How long ago the process began with it.
     pub uptime_ms: u64,
+    /// Rows that were dropped because no route takes their errors.
+    #[serde(default)]
+    pub dropped: DroppedStatus,
+    /// How fast it is; none before it was looked at twice.
+    #[serde(default)]
+    pub rates: Option<RateStatus>,
     /// Whether it does its work, see `reasons`.
     pub ready: bool,
     /// Why it is not ready.
@@ -48,6 +54,9 @@ pub struct Status {
     pub client_errors: Vec<ClientError>,
     /// All partitions' counts.
     pub ledger: LedgerStatus,
+    /// How long records took from being read until they were resolved; empty under at most once.
+    #[serde(default)]
+    pub resolution: HistogramStatus,
     /// Poll cycles that took a record.
     pub cycles: u64,
     /// What people should know, by kind: such as partitions that were added to a topic.
@@ -60,6 +69,30 @@ pub struct Status {
     /// Partitions that were added to input topics while it runs: they are read after a restart.
     #[serde(default)]
     pub added_partitions: Vec<AddedPartition>,
+}
+
+/// Records a second, of late.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RateStatus {
+    /// Over which time.
+    pub over_ms: u64,
+    /// Records and tombstones read.
+    pub read: f64,
+    /// Records resolved.
+    pub resolved: f64,
+}
+
+/// Rows that were dropped.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DroppedStatus {
+    /// How many, since the process began with the flow.
+    pub rows: u64,
+    /// The flow's `errors.max_dropped`, as it is written.
+    pub bound: Option<String>,
+    /// Where there is a bound, how many in its time until now.
+    pub lately: Option<u64>,
+    /// Whether that is more than the bound.
+    pub above: bool,
 }
 
 /// What a flow is doing.
@@ -112,7 +145,7 @@ impl fmt::Display for AddedPartition {
 /// Why a flow is not ready.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
-    /// One word: `starting`, `stopping`, `stopped`, `topic`, `partitions`, `stalled`, `commits`, `breaker`, `output`, `broker`, `worker`.
+    /// One word: `starting`, `stopping`, `stopped`, `topic`, `partitions`, `stalled`, `commits`, `breaker`, `output`, `broker`, `worker`, `dropped`.
     pub kind: String,
     /// What is wrong, where, since when.
     pub text: String,
@@ -139,8 +172,15 @@ impl WorkerInfo {
         let Some(call) = &self.call else { return "a step of it takes that long".to_owned() };
         let plugin =
             call.plugin.as_ref().map_or_else(String::new, |plugin| format!(" (plugin {})", plugin.name));
-        format!("it has been in a call of {}{plugin} for {}", call.node, long(call.for_ms))
+        let node = label(&call.node, call.name.as_deref());
+        format!("it has been in a call of {node}{plugin} for {}", long(call.for_ms))
     }
+}
+
+/// A node for people: its name with its path, or its path.
+#[must_use]
+pub fn label(path: &str, name: Option<&str>) -> String {
+    name.map_or_else(|| path.to_owned(), |name| format!("{name} ({path})"))
 }
 
 /// A call of a plugin.
@@ -148,6 +188,9 @@ impl WorkerInfo {
 pub struct Call {
     /// The node's path.
     pub node: String,
+    /// What the flow calls it.
+    #[serde(default)]
+    pub name: Option<String>,
     /// The plugin.
     pub plugin: Option<PluginRef>,
     /// How long it has taken so far.
@@ -238,6 +281,9 @@ pub struct Oldest {
 pub struct Place {
     /// The node's path; of an output, the topic.
     pub node: String,
+    /// What the flow calls the node.
+    #[serde(default)]
+    pub name: Option<String>,
     /// The plugin of the node.
     pub plugin: Option<PluginRef>,
     /// Calls that were made for the row here.
@@ -368,6 +414,9 @@ pub struct Stalled {
 pub struct NodeStatus {
     /// Its path in the flow.
     pub node: String,
+    /// What the flow calls it.
+    #[serde(default)]
+    pub name: Option<String>,
     /// What it is: `plugin`, `waiting` (a plugin whose calls overlap), `map`, `condition`, `selector`, `batches` (being
     /// gathered), `router`, `broadcast`, `topic`, `sink`.
     pub kind: String,
@@ -379,6 +428,9 @@ pub struct NodeStatus {
     pub errors: BTreeMap<String, u64>,
     /// Rows answered `retry`, each time.
     pub retries: u64,
+    /// How long calls of its plugin took.
+    #[serde(default)]
+    pub calls: Option<HistogramStatus>,
     /// Rows that wait here.
     pub waiting: u64,
     /// Its breaker, where it has one.
@@ -388,6 +440,51 @@ pub struct NodeStatus {
     /// What an expander made.
     #[serde(default)]
     pub expander: Option<ExpanderStatus>,
+}
+
+/// How often something took how long.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HistogramStatus {
+    /// By upper bound, ascending: how many took no longer.
+    pub buckets: Vec<Bucket>,
+    /// How many there were.
+    pub count: u64,
+    /// How long they took together.
+    pub sum_s: f64,
+}
+
+/// A part of a histogram.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bucket {
+    /// Its upper bound.
+    pub le_s: f64,
+    /// How many took no longer.
+    pub count: u64,
+}
+
+impl HistogramStatus {
+    /// Adds another's counts, by the same bounds.
+    pub fn add(&mut self, other: &HistogramStatus) {
+        if self.buckets.is_empty() {
+            self.buckets.clone_from(&other.buckets);
+        } else {
+            let pairs = self.buckets.iter_mut().zip(&other.buckets);
+            pairs.for_each(|(sum, one)| sum.count += one.count);
+        }
+        self.count += other.count;
+        self.sum_s += other.sum_s;
+    }
+}
+
+impl From<&Histogram> for HistogramStatus {
+    fn from(histogram: &Histogram) -> Self {
+        let bucket = |(bound, count): (std::time::Duration, u64)| Bucket { le_s: bound.as_secs_f64(), count };
+        HistogramStatus {
+            buckets: histogram.buckets().map(bucket).collect(),
+            count: histogram.count(),
+            sum_s: histogram.sum().as_secs_f64(),
+        }
+    }
 }
 
 /// What an expander made of the rows that came to it.
@@ -514,6 +611,19 @@ pub struct LedgerStatus {
 }
 
 impl LedgerStatus {
+    /// Records and tombstones that were read.
+    #[must_use]
+    pub fn read(&self) -> u64 {
+        self.registered + self.skipped
+    }
+
+    /// Rows that were dropped, whatever the kind of their error.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        let kinds = loom_types::ErrorKind::ALL.map(|kind| loom_types::Ending::Dropped(kind).name());
+        kinds.iter().filter_map(|name| self.ended.get(*name)).sum()
+    }
+
     /// Adds another's counts.
     pub fn add(&mut self, other: &LedgerStatus) {
         self.registered += other.registered;

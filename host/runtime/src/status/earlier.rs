@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 
 use super::document::{
-    BreakerStatus, LedgerStatus, NodeStatus, OutputStatus, PartitionStatus, SinkStatus, Status,
+    BreakerStatus, HistogramStatus, LedgerStatus, NodeStatus, OutputStatus, PartitionStatus, SinkStatus,
+    Status,
 };
 
 /// The counters of all rounds that are over.
@@ -15,6 +16,7 @@ pub(super) struct Earlier {
     pub nodes: Vec<NodeStatus>,
     pub outputs: BTreeMap<String, OutputStatus>,
     pub cycles: u64,
+    pub resolution: HistogramStatus,
     pub commits: u64,
     pub commit_failures: u64,
     ledgers: BTreeMap<(String, i32), LedgerStatus>,
@@ -31,6 +33,7 @@ impl Earlier {
                 .map(|output| (output.topic.clone(), counted(output)))
                 .collect(),
             cycles: status.cycles,
+            resolution: status.resolution,
             commits: status.commits.requests,
             commit_failures: status.commits.failures,
             ledgers: BTreeMap::new(),

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::board::{Board, Detail, Findings, Part, State};
+use super::board::{Board, Counted, Detail, Findings, Part, State};
 use super::document::{
-    ClientError, LedgerStatus, NodeStatus, OutputStatus, PartitionStatus, Stalled, Status, VERSION,
-    WorkerInfo,
+    ClientError, DroppedStatus, LedgerStatus, NodeStatus, OutputStatus, PartitionStatus, RateStatus, Stalled,
+    Status, VERSION, WorkerInfo,
 };
 use super::ready;
+
+/// Rates are those of a time that is no shorter.
+const SHORTEST_RATE: Duration = Duration::from_secs(1);
 
 impl Board {
     /// Asks the workers, waits for their answers at most so long, and puts them together. What a worker did not answer
@@ -49,6 +52,7 @@ pub(super) fn put_together(state: &State, now: Instant) -> Status {
     let earlier = &state.earlier;
     let (mut nodes, mut outputs) = (earlier.nodes.clone(), earlier.outputs.clone());
     status.cycles = earlier.cycles;
+    status.resolution = earlier.resolution.clone();
     (status.commits.requests, status.commits.failures) = (earlier.commits, earlier.commit_failures);
     for (index, slot) in state.slots.iter().enumerate() {
         let worker = u32::try_from(index).unwrap_or(u32::MAX);
@@ -73,6 +77,7 @@ pub(super) fn put_together(state: &State, now: Instant) -> Status {
         }
         status.client_errors.extend(part.client_error.clone());
         status.cycles += part.cycles;
+        status.resolution.add(&part.resolution);
     }
     if let Some((since, text)) = &state.findings.unreachable {
         let age_ms = millis(now.saturating_duration_since(*since));
@@ -82,6 +87,14 @@ pub(super) fn put_together(state: &State, now: Instant) -> Status {
     status.partitions.sort_by(|one, two| (&one.topic, one.partition).cmp(&(&two.topic, two.partition)));
     let mut ledger = LedgerStatus::default();
     status.partitions.iter().for_each(|partition| ledger.add(&partition.ledger));
+    let lately: u64 = state.slots.iter().map(|slot| slot.part.dropped_lately).sum();
+    status.dropped = DroppedStatus {
+        rows: ledger.dropped(),
+        bound: state.max_dropped.map(|bound| bound.to_string()),
+        lately: state.max_dropped.map(|_| lately),
+        above: state.max_dropped.is_some_and(|bound| lately > bound.most),
+    };
+    status.rates = state.looks.front().and_then(|look| rates(look, &ledger, now));
     status.ledger = ledger;
     status.nodes = nodes;
     for (topic, since) in &state.findings.waiting {
@@ -91,6 +104,17 @@ pub(super) fn put_together(state: &State, now: Instant) -> Status {
     }
     status.outputs = outputs.into_values().collect();
     status
+}
+
+/// How fast records were read and resolved since a look. Too short a time says nothing.
+fn rates(look: &Counted, ledger: &LedgerStatus, now: Instant) -> Option<RateStatus> {
+    let over = now.saturating_duration_since(look.at);
+    let per_second = |count: u64, before: u64| count.saturating_sub(before) as f64 / over.as_secs_f64();
+    (over >= SHORTEST_RATE).then(|| RateStatus {
+        over_ms: millis(over),
+        read: per_second(ledger.read(), look.read),
+        resolved: per_second(ledger.resolved, look.resolved),
+    })
 }
 
 /// A partition with what was found out beside its worker.
@@ -134,6 +158,9 @@ fn add_nodes(total: &mut Vec<NodeStatus>, part: &Part) {
             sum.flushes += one.flushes;
             sum.violations += one.violations;
             sum.wait_in_ms = [sum.wait_in_ms, one.wait_in_ms].into_iter().flatten().min();
+        }
+        if let (Some(sum), Some(one)) = (&mut sum.calls, &node.calls) {
+            sum.add(one);
         }
         if let (Some(sum), Some(one)) = (&mut sum.expander, &node.expander) {
             sum.made += one.made;

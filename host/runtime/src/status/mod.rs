@@ -17,9 +17,10 @@ mod watcher;
 
 pub use board::Board;
 pub use document::{
-    AddedPartition, BreakerStatus, Call, ClientError, CommitStatus, ExpanderStatus, Intake, LedgerStatus,
-    NodeStatus, Oldest, OutputStatus, PartitionStatus, Place, PluginRef, PluginStatus, Reason, Release,
-    RunPhase, SinkStatus, Stalled, Status, VERSION, WorkerInfo,
+    AddedPartition, BreakerStatus, Bucket, Call, ClientError, CommitStatus, DroppedStatus, ExpanderStatus,
+    HistogramStatus, Intake, LedgerStatus, NodeStatus, Oldest, OutputStatus, PartitionStatus, Place,
+    PluginRef, PluginStatus, RateStatus, Reason, Release, RunPhase, SinkStatus, Stalled, Status, VERSION,
+    WorkerInfo, label,
 };
 pub use ready::{WORKER_SILENT_MS, long};
 

@@ -10,8 +10,8 @@ use loom_types::{CommitOffset, Moment, PartitionId, TopicPartition, WorkerIndex}
 
 use super::board::{Berth, Detail, Part, Site};
 use super::document::{
-    BreakerStatus, ClientError, CommitStatus, ExpanderStatus, Intake, NodeStatus, OutputStatus,
-    PartitionStatus, PluginRef, SinkStatus,
+    BreakerStatus, ClientError, CommitStatus, ExpanderStatus, HistogramStatus, Intake, NodeStatus,
+    OutputStatus, PartitionStatus, PluginRef, SinkStatus,
 };
 use super::merge::millis;
 use super::places::{Places, until_probe};
@@ -47,6 +47,8 @@ impl Worker {
             },
             client_error,
             cycles: self.flow.shared.counters.cycles,
+            dropped_lately: self.flow.shared.drops.lately(now).unwrap_or_default(),
+            resolution: self.flow.shared.accounts.resolution().into(),
         }
     }
 
@@ -150,8 +152,14 @@ pub(crate) fn berth(bell: Arc<Bell>, worker: WorkerIndex, starts: &[Start], grap
         commits: CommitStatus::default(),
         client_error: None,
         cycles: 0,
+        dropped_lately: 0,
+        resolution: HistogramStatus::default(),
     };
-    let sites = graph.iter().map(|node| Site { node: node.path.clone(), plugin: plugin(&node.op) });
+    let sites = graph.iter().map(|node| Site {
+        node: node.path.clone(),
+        name: node.name.clone(),
+        plugin: plugin(&node.op),
+    });
     Berth { bell, part, sites: sites.collect() }
 }
 
@@ -180,6 +188,8 @@ fn together(sum: &mut NodeStatus, one: NodeStatus) {
     sum.retries += one.retries;
     sum.waiting += one.waiting;
     sum.plugin = sum.plugin.take().or(one.plugin);
+    // Parts of a node count the calls of all its plugins together.
+    sum.calls = sum.calls.take().or(one.calls);
     sum.expander = sum.expander.or(one.expander);
     sum.breaker = match (sum.breaker, one.breaker) {
         (Some(sum), Some(one)) => Some(BreakerStatus {
@@ -193,10 +203,12 @@ fn together(sum: &mut NodeStatus, one: NodeStatus) {
 fn of_node(node: &Node, now: Moment) -> NodeStatus {
     let mut status = NodeStatus {
         node: node.path.to_string(),
+        name: node.name.as_deref().map(str::to_owned),
         kind: kind(&node.op).to_owned(),
         plugin: plugin(&node.op),
         rows: node.rows,
         retries: node.retries,
+        calls: node.calls.as_ref().map(|calls| (&calls.read()).into()),
         ..NodeStatus::default()
     };
     let made = || ExpanderStatus { made: node.made, defaulted: node.defaulted };

@@ -64,7 +64,13 @@ impl Places {
                     for (window, leaves) in inner.windows() {
                         let in_ms = leaves.map(|at| millis(at.since(now)));
                         for token in window.tokens() {
-                            search.token(&node.path, token, 0, None, Release::Batch { in_ms });
+                            search.token(
+                                (&node.path, node.name.as_deref()),
+                                token,
+                                0,
+                                None,
+                                Release::Batch { in_ms },
+                            );
                         }
                     }
                 }
@@ -159,6 +165,7 @@ impl Search<'_> {
         for partition in self.wanted_by(&row.token) {
             let place = Place {
                 node: node.path.to_string(),
+                name: node.name.as_deref().map(str::to_owned),
                 plugin: plugin(&node.op),
                 attempt,
                 rows: 1,
@@ -170,14 +177,22 @@ impl Search<'_> {
     }
 
     fn sent(&mut self, topic: &str, token: &Token, answer: Option<&str>, release: Release) {
-        self.token(topic, token, 1, answer, release);
+        self.token((topic, None), token, 1, answer, release);
     }
 
     /// A row at a place that has no plugin.
-    fn token(&mut self, node: &str, token: &Token, attempt: u32, answer: Option<&str>, release: Release) {
+    fn token(
+        &mut self,
+        (node, name): (&str, Option<&str>),
+        token: &Token,
+        attempt: u32,
+        answer: Option<&str>,
+        release: Release,
+    ) {
         for partition in self.wanted_by(token) {
             let place = Place {
                 node: node.to_owned(),
+                name: name.map(str::to_owned),
                 plugin: None,
                 attempt,
                 rows: 1,

@@ -1,6 +1,6 @@
 //! Whether a flow does its work, and why not.
 
-use super::document::{Reason, RunPhase, Status};
+use super::document::{Reason, RunPhase, Status, label};
 
 /// Commits that fail so long make a flow unready.
 const COMMITS_FAIL_MS: u64 = 60_000;
@@ -54,7 +54,10 @@ pub fn reasons(status: &Status) -> Vec<Reason> {
             let plugin = node.plugin.as_ref().map_or("?", |plugin| plugin.name.as_str());
             because(
                 "breaker",
-                format!("{}: plugin {plugin} traps on every row, its node is held", node.node),
+                format!(
+                    "{}: plugin {plugin} traps on every row, its node is held",
+                    label(&node.node, node.name.as_deref())
+                ),
             );
         }
     }
@@ -66,6 +69,13 @@ pub fn reasons(status: &Status) -> Vec<Reason> {
                 format!("topic {} has acknowledged none of {rows} rows for {}", output.topic, long(ms)),
             );
         }
+    }
+    if let (true, Some(bound)) = (status.dropped.above, &status.dropped.bound) {
+        let lately = status.dropped.lately.unwrap_or_default();
+        because(
+            "dropped",
+            format!("{lately} rows were dropped of late; `errors.max_dropped` allows {bound}"),
+        );
     }
     for error in &status.client_errors {
         if error.worker.is_none() {
@@ -90,8 +100,8 @@ pub fn long(ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::document::{
-        AddedPartition, BreakerStatus, Call, ClientError, CommitStatus, NodeStatus, OutputStatus,
-        PartitionStatus, PluginRef, RunPhase, Stalled, Status, WorkerInfo,
+        AddedPartition, BreakerStatus, Call, ClientError, CommitStatus, DroppedStatus, NodeStatus,
+        OutputStatus, PartitionStatus, PluginRef, RunPhase, Stalled, Status, WorkerInfo,
     };
     use super::{long, reasons};
 
@@ -168,12 +178,23 @@ mod tests {
             "worker 0 has not answered for 10.0 s: a step of it takes that long"
         );
         let plugin = Some(PluginRef { name: "s".to_owned(), digest: String::new() });
-        status.workers[0].call = Some(Call { node: "process[0]".to_owned(), plugin, for_ms: 9_900 });
+        status.workers[0].call =
+            Some(Call { node: "process[0]".to_owned(), name: None, plugin, for_ms: 9_900 });
         assert!(
             reasons(&status)[0].text.ends_with("it has been in a call of process[0] (plugin s) for 9.9 s")
         );
         status.workers[0].ended = true;
         assert_eq!(kinds(&status).len(), 3);
+    }
+
+    #[test]
+    fn drops_above_the_bound_count() {
+        let dropped =
+            |above| DroppedStatus { rows: 9, bound: Some("5/min".to_owned()), lately: Some(6), above };
+        assert_eq!(kinds(&Status { dropped: dropped(false), ..running() }), [""; 0]);
+        let found = reasons(&Status { dropped: dropped(true), ..running() });
+        assert_eq!(found[0].kind, "dropped");
+        assert_eq!(found[0].text, "6 rows were dropped of late; `errors.max_dropped` allows 5/min");
     }
 
     #[test]

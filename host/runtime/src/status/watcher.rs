@@ -71,6 +71,7 @@ impl Watcher {
         self.ask_ends(&parts, &mut findings);
         self.decide(&parts, asked_at, &mut findings);
         self.board.lock().findings = findings;
+        self.board.note_counts();
     }
 
     /// Asks where partitions end. The first question without an answer ends it: the others would wait as long.

@@ -17,7 +17,7 @@ use std::time::Duration;
 use loom_delivery::readback::Stored;
 use loom_delivery::{CommitSchedule, RunId, Token, lost_tokens};
 use loom_kafka::{KafkaError, Kind, OffsetStore, PartitionSource};
-use loom_types::{BatchBuilder, CommitOffset, Ending, ErrorKind, Moment, TopicId, TopicPartition};
+use loom_types::{BatchBuilder, CommitOffset, ErrorKind, Moment, TopicId, TopicPartition};
 
 use crate::clock::Clock;
 use crate::keeper::{Desk, Gate};
@@ -214,6 +214,7 @@ impl Worker {
         self.woken |= woken;
         let now = self.clock.now();
         self.flow.shared.now = now;
+        self.flow.shared.accounts.redeem_at(now);
         self.flow.shared.wall_ms = self.clock.wall_ms();
         self.flow.shared.random = self.clock.random();
 
@@ -229,6 +230,10 @@ impl Worker {
         }
         self.flow.shared.cache.clear();
         let commit_due = self.commit(now);
+        if self.flow.shared.drops.due().is_some_and(|due| due <= now) {
+            let over = self.flow.shared.drops.over(now);
+            self.flow.shared.tell_left_out(over);
+        }
         self.answer_board(now);
         if self.phase == Phase::Closed {
             return Next::Never;
@@ -279,15 +284,18 @@ impl Worker {
         let name = &self.partitions[token.partition().index()].name;
         let offset = shared.accounts.offset(&token);
         if !shared.accounts.is_tracked() {
-            tracing::error!(
-                topic = &*name.topic,
-                partition = name.partition,
-                offset = offset.map(|offset| offset.0),
-                output,
-                kind = ErrorKind::Delivery.name(),
-                "nobody knows whether a record was written; it is not tried again"
-            );
-            return shared.accounts.redeem(token, Ending::Dropped(ErrorKind::Delivery));
+            if shared.drops.may_tell(&Arc::from(output), ErrorKind::Delivery, 1, shared.now) {
+                tracing::error!(
+                    flow = &*shared.plan.name,
+                    topic = &*name.topic,
+                    partition = name.partition,
+                    offset = offset.map(|offset| offset.0),
+                    output,
+                    kind = ErrorKind::Delivery.name(),
+                    "nobody knows whether a record was written; it is not tried again"
+                );
+            }
+            return shared.drop_row(token, ErrorKind::Delivery);
         }
         token.give_up();
         let offset = offset.map_or_else(String::new, |at| format!(" offset {at}"));
@@ -358,8 +366,16 @@ impl Worker {
         let poll_again = now + self.flow.shared.plan.consumer.poll_backoff;
         let phase_due = self.phase.due(self.commits.is_in_flight());
         let outputs_due = self.flow.outputs.next_due();
-        let due =
-            [Some(poll_again), commit_due, self.node_due(), outputs_due, phase_due, self.end_deadline()];
+        let told_due = self.flow.shared.drops.due();
+        let due = [
+            Some(poll_again),
+            commit_due,
+            self.node_due(),
+            outputs_due,
+            phase_due,
+            self.end_deadline(),
+            told_due,
+        ];
         let next = due.into_iter().flatten().min().unwrap_or(poll_again);
         let wait = next.since(now);
         if wait.is_zero() { Next::Now } else { Next::Sleep(wait) }
@@ -408,6 +424,8 @@ impl Worker {
         }
         let moved = self.moved_by_others();
         let shared = &mut self.flow.shared;
+        let left_out = shared.drops.all();
+        shared.tell_left_out(left_out);
         let mut counters = std::mem::take(&mut shared.counters);
         counters.set_from_outside = moved;
         for node in &self.flow.nodes {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{broker, committed, endings, envelopes, flow, payloads, produce, start};
 use crate::logs;
+use crate::status::{until, watched};
 
 const STEP: &str = "plugins: { s: { component: '{guests}/probe-step.wasm' } }\n";
 
@@ -152,7 +153,8 @@ fn without_a_route_a_failure_is_logged_with_its_place_and_dropped() {
     logs::keep();
     let broker = broker(&["out"]);
     produce(&broker, &["ok", "fail:broken", "reject:unwanted"]);
-    let rest = format!("{STEP}process: [ {{ step: s }}, {{ into_topic: out }} ]\nerrors: {{}}\n");
+    let rest =
+        format!("{STEP}process: [ {{ step: s }}, {{ into_topic: out }} ]\nerrors: {{ unrouted: drop }}\n");
     let yaml = flow("", &rest).replace("name: test", "name: drops-loudly");
     let running = start(&yaml, &broker);
     running.until_committed(3);
@@ -195,6 +197,91 @@ fn unrouted_stop_stops_before_the_record_and_names_the_first() {
         "{message}"
     );
     assert_eq!(committed(&broker), Some(1));
+}
+
+#[test]
+fn under_at_least_once_a_forgotten_route_loses_nothing_and_the_stop_says_what_would_route_it() {
+    for errors in ["", "errors: {}\n", "errors: { business: [ { into_topic: b } ] }\n"] {
+        let broker = broker(&["out", "b"]);
+        produce(&broker, &["{\"total\":1}", "{\"totl\":2}", "{\"totl\":3}"]);
+        let rest = format!("process: [ {{ filter: payload.total > 0 }}, {{ into_topic: out }} ]\n{errors}");
+        let outcome = start(&flow("", &rest), &broker).ended();
+        assert_eq!((outcome.status(), committed(&broker)), (4, Some(1)), "{errors:?}");
+        assert_eq!(outcome.summary.counters.dropped, 0);
+        let message = &outcome.failures[0].message;
+        for part in [
+            "in/0 offset 1: task error at process[0]: ",
+            "`errors.unrouted: stop` stops the flow (the default under `at_least_once`)",
+            "under `errors:` at the top of the flow the line `task: [ { into_topic: in.failed } ]` would route it",
+        ] {
+            assert!(message.contains(part), "{part:?} is not in {message}");
+        }
+    }
+}
+
+#[test]
+fn under_at_most_once_a_forgotten_route_drops_as_it_did() {
+    let broker = broker(&["out"]);
+    produce(&broker, &["{\"totl\":2}", "{\"total\":1}"]);
+    let rest = "process: [ { filter: payload.total > 0 }, { into_topic: out } ]\n";
+    let running = start(&flow("delivery: at_most_once", rest), &broker);
+    running.until_count("out", 1);
+    let outcome = running.stop();
+    assert_eq!((outcome.failures, outcome.summary.counters.dropped), (Vec::new(), 1));
+}
+
+#[test]
+fn lines_of_one_cause_are_few_and_the_others_are_counted() {
+    logs::keep();
+    let broker = broker(&["out"]);
+    let payloads: Vec<String> = (0..1000).map(|number| format!("fail:{number}")).collect();
+    produce(&broker, &payloads.iter().map(String::as_str).collect::<Vec<_>>());
+    produce(&broker, &["reject:another cause"]);
+    let rest =
+        format!("{STEP}process: [ {{ step: s }}, {{ into_topic: out }} ]\nerrors: {{ unrouted: drop }}\n");
+    let yaml = flow("", &rest).replace("name: test", "name: drops-many");
+    let running = start(&yaml, &broker);
+    running.until_committed(1001);
+    let outcome = running.stop();
+    assert_eq!(outcome.summary.counters.dropped, 1001);
+    let lines = logs::of_flow("drops-many");
+    let told =
+        |kind: &str| lines.iter().filter(|line| line["kind"] == kind && line["offset"].is_u64()).count();
+    let left_out =
+        lines.iter().filter(|line| line["kind"] == "task").filter_map(|line| line["left_out"].as_u64());
+    let left_out: u64 = left_out.sum();
+    assert_eq!(told("task") as u64 + left_out, 1000, "each is in a line or in a count");
+    // A loaded machine may take several seconds, each of which has a few lines.
+    assert!((1..500).contains(&told("task")), "{} lines", told("task"));
+    assert_eq!(told("business"), 1);
+    let stopped = lines.iter().find(|line| line["message"] == "stopped");
+    assert!(stopped.is_none(), "the command tells the end, not the run");
+    outcome.summary.log();
+    let stopped = logs::lines(|line| line["flow"] == "drops-many" && line["message"] == "stopped");
+    assert_eq!(stopped[0]["dropped"], 1001);
+    let fields: Vec<&String> = stopped[0].as_object().expect("an object").keys().collect();
+    assert!(fields.contains(&&"dropped".to_owned()));
+}
+
+#[test]
+fn dropping_more_than_the_bound_makes_a_flow_unready_and_stops_nothing() {
+    let broker = broker(&["out"]);
+    produce(&broker, &["fail:1", "ok"]);
+    let rest = format!(
+        "{STEP}process: [ {{ step: s }}, {{ into_topic: out }} ]\nerrors: {{ unrouted: drop, max_dropped: 1/h }}\n"
+    );
+    let (running, board) = watched(&flow("", &rest), &broker);
+    running.until_committed(2);
+    let status = until(&board, "one drop", |status| status.dropped.rows == 1);
+    assert!(status.ready && !status.dropped.above, "{:?}", status.reasons);
+    assert_eq!((status.dropped.bound.as_deref(), status.dropped.lately), (Some("1/h"), Some(1)));
+    produce(&broker, &["fail:2", "ok"]);
+    running.until_committed(4);
+    let status = until(&board, "two drops", |status| status.dropped.rows == 2);
+    assert!(!status.ready && status.dropped.above);
+    assert_eq!(status.reasons[0].kind, "dropped");
+    assert!(status.reasons[0].text.contains("`errors.max_dropped` allows 1/h"), "{:?}", status.reasons);
+    assert_eq!(running.stop().failures, []);
 }
 
 #[test]

@@ -150,6 +150,10 @@ fn topics_that_do_not_exist_are_named_all_at_once_with_the_nearest_names_and_nev
         messages[1].contains("orders.enrichd does not exist") && messages[1].contains("orders.enriched?")
     );
     assert!(messages[2].contains("zz does not exist") && !messages[2].contains("did you mean"));
+    let hints: Vec<&str> = errors.iter().filter_map(|error| error.hint.as_deref()).collect();
+    assert_eq!(hints.len(), 3, "{errors:?}");
+    assert_eq!(hints[0], "make it: `kafka-topics.sh --bootstrap-server memory --create --topic inn`");
+    assert!(errors.iter().all(|error| error.about.is_some()), "{errors:?}");
     assert_eq!(broker.view(|view| view.end(&place("inn", 0))), None);
     assert_eq!(broker.view(|view| view.end(&place("zz", 0))), None);
 }

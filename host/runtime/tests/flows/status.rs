@@ -10,7 +10,7 @@ use loom_runtime::{Board, FlowStatus, Options};
 use loom_types::CommitOffset;
 
 use crate::harness::{
-    PATIENCE, Running, broker, flow, in0, kafka_error, payloads, place, produce, set_committed, start_with,
+    PATIENCE, Running, broker, envelopes, flow, in0, kafka_error, payloads, place, produce, set_committed, start_with,
     wide_broker,
 };
 
@@ -470,4 +470,56 @@ process: [ { step: s }, { into_topic: out } ]
     assert_eq!(after.outputs[0].acknowledged, 2);
     assert!(after.cycles > before.cycles && after.commits.requests > before.commits.requests);
     assert_eq!(running.stop().failures, []);
+}
+
+#[test]
+fn a_name_stands_beside_the_path_and_calls_and_records_are_timed() {
+    let broker = broker(&["out", "failed"]);
+    produce(&broker, &["a", "b", "fail:no", "retry:later"]);
+    let rest = "plugins: { s: { component: '{guests}/probe-step.wasm' } }
+process: [ { step: s, name: score }, { into_topic: out, name: leave } ]
+errors: { default: [ { into_topic: failed } ] }
+";
+    let (running, board) = watched(&flow("", rest), &broker);
+    let status = until(&board, "a row that waits", |status| {
+        status.resolution.count == 3
+            && status.partitions[0].oldest.as_ref().is_some_and(|oldest| !oldest.places.is_empty())
+    });
+    let names: Vec<_> = status.nodes.iter().map(|node| (node.node.as_str(), node.name.as_deref())).collect();
+    assert!(names.contains(&("process[0]", Some("score"))), "{names:?}");
+    assert!(names.contains(&("process[1]", Some("leave"))), "{names:?}");
+    assert!(names.contains(&("errors.default[0]", None)), "{names:?}");
+    let place = &oldest(&status.partitions[0]).places[0];
+    assert_eq!((place.node.as_str(), place.name.as_deref()), ("process[0]", Some("score")));
+    let node = |path: &str| status.nodes.iter().find(|node| node.node == path).expect("the node");
+    let calls = node("process[0]").calls.as_ref().expect("calls of a plugin");
+    assert!(calls.count >= 1 && calls.buckets.last().expect("buckets").count <= calls.count, "{calls:?}");
+    assert!(calls.sum_s > 0.0, "{calls:?}");
+    assert_eq!(node("process[1]").calls, None);
+    let envelope = &envelopes(&broker, "failed")[0];
+    assert_eq!((&envelope["node"], &envelope["name"]), (&"process[0]".into(), &"score".into()));
+    assert_eq!(running.stop().failures, []);
+}
+
+#[test]
+fn calls_of_waiting_plugins_batches_and_sinks_are_timed_too() {
+    for (node, role) in [
+        ("{ step: s, concurrency: 2 }, drain", "step"),
+        ("{ collect_batch: { max_records: 2 } }, { batch_step: s }, drain", "batch-step"),
+        ("{ into_sink: s, flush: { records: 1 } }", "sink"),
+    ] {
+        let guest = if role == "batch-step" { "probe-roles".to_owned() } else { format!("probe-{role}") };
+        let broker = broker(&[]);
+        produce(&broker, &["a", "b"]);
+        let rest = format!(
+            "plugins: {{ s: {{ component: '{{guests}}/{guest}.wasm' }} }}\nprocess: [ {node} ]\nerrors: {{ default: [ drain ] }}\n"
+        );
+        let (running, board) = watched(&flow("", &rest), &broker);
+        running.until_committed(2);
+        let status = until(&board, "calls", |status| status.ledger.resolved == 2);
+        let calls: u64 =
+            status.nodes.iter().filter_map(|node| node.calls.as_ref()).map(|calls| calls.count).sum();
+        assert!(calls >= 1, "{role}: {:#?}", status.nodes);
+        assert_eq!(running.stop().failures, [], "{role}");
+    }
 }

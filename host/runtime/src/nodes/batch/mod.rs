@@ -19,6 +19,6 @@ mod order;
 mod tests;
 mod window;
 
-pub(crate) use calls::{BatchCalls, BatchRole, Direct};
+pub(crate) use calls::{Answered, BatchCalls, BatchRole, Direct};
 pub(crate) use collect::{Collect, CollectBounds, Gather};
 pub(crate) use node::{BatchNode, Batching};
