@@ -103,7 +103,17 @@ pub fn why(args: &WhyArgs) -> Status {
 
 fn answers(args: &WhyArgs) -> Result<(FlowStatus, Vec<Answer>), Unanswered> {
     let (flow, partitions) = meant(args)?;
-    let (document, _) = client::status(&client::find(flow, args.url.as_deref())?)?;
+    let mistaken = |unanswered: Unanswered| {
+        let message = match (flow, &args.flow) {
+            (Some(_), None) => {
+                format!("{}; a partition is written TOPIC/PARTITION, such as orders.in/3", unanswered.message)
+            }
+            _ => unanswered.message,
+        };
+        Unanswered { message, ..unanswered }
+    };
+    let found = client::find(flow, args.url.as_deref()).map_err(mistaken)?;
+    let (document, _) = client::status(&found)?;
     let answer = |partition: &PartitionStatus| {
         let worker = document.workers.iter().find(|worker| worker.worker == partition.worker).cloned();
         Answer { partition: partition.clone(), worker }

@@ -122,6 +122,14 @@ fn a_flow_answers_how_it_stands_and_the_commands_find_it() {
         "{}",
         ended.stdout
     );
+    // Without a partition those that are held, of which there is none here; the flow is taken as `status` takes it.
+    for arguments in [&["why"][..], &["why", "small"], &["why", "./flow.yaml"], &["why", "--flow", "small"]] {
+        let ended = folder.run(arguments);
+        assert_eq!(ended.expect_status(0).stdout, "nothing is held in small: its partition goes on\n");
+    }
+    assert!(folder.run(&["why", "small", "in/0"]).expect_status(0).stdout.starts_with("in/0: nothing holds"));
+    folder.run(&["status", "--flow", "small"]).expect_status(0);
+    folder.run(&["why", "small", "other"]).expect_status(2).expect_one_error(&["small and other"]);
     folder
         .run(&["why", "in/1"])
         .expect_status(2)
@@ -263,6 +271,6 @@ fn an_address_that_is_taken_or_none_is_told() {
         .expect_one_error(&["no admin server answers"]);
     folder.run(&["status"]).expect_status(4).expect_one_error(&["no flow runs on this machine"]);
     let ended = folder.run(&["why", "in"]);
-    ended.expect_status(2);
+    ended.expect_status(4);
     assert!(ended.stderr.contains("TOPIC/PARTITION"), "{}", ended.stderr);
 }

@@ -112,8 +112,12 @@ impl Ended {
         self.stderr.lines().map(parse).collect()
     }
 
-    /// The messages of the log's errors.
+    /// The messages of the log's errors, or of the plain ones of a verb that keeps no log.
     pub fn errors(&self) -> Vec<String> {
+        if !self.stderr.starts_with('{') {
+            let plain = self.stderr.lines().filter(|line| line.starts_with("error"));
+            return plain.map(str::to_owned).collect();
+        }
         let errors = self.log().into_iter().filter(|line| line["level"] == "ERROR");
         errors.map(|line| line["message"].as_str().unwrap_or_default().to_owned()).collect()
     }

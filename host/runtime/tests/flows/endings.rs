@@ -26,7 +26,7 @@ process:
         dead: [ { into_topic: a, dlq: d } ]
         failed: [ { map: payload.missing }, drain ]
       default: [ drain ]
-errors: { task: [ { into_topic: t } ] }
+errors: { task: [ { into_topic: t } ], unrouted: drop }
 ";
     let running = start(&flow("", rest), &broker);
     running.until_committed(7);

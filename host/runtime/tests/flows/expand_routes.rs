@@ -117,7 +117,8 @@ fn a_row_of_a_type_without_route_and_default_is_a_routing_error_of_that_row() {
         produce(&broker, &["rows:a/1,c/untaken,a/2"]);
         broker.faults().hold_acks("a");
         let routed = "routes: { a: [ { into_topic: a } ] }";
-        let running = start(&flow("poll_backoff_ms: 5", &routes(routed, options, "")), &broker);
+        let yaml = routes(routed, options, "") + "errors: { unrouted: drop }\n";
+        let running = start(&flow("poll_backoff_ms: 5", &yaml), &broker);
         running.until_count("a", 2);
         look_again(&running, &broker);
         assert_eq!(committed(&broker), Some(0), "the other rows decide");
@@ -260,6 +261,7 @@ process:
         b: [ {{ map: \"'language ' + msg.row\" }} ]
       default: pass
   - into_topic: out
+errors: {{ unrouted: drop }}
 ",
             options.replace(", ", "\n    ")
         );

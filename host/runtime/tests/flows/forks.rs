@@ -40,6 +40,7 @@ fn a_branch_that_fails_ends_its_own_row_and_no_other() {
     produce(&broker, &["fail:x", "ok"]);
     let rest = "plugins: { s: { component: '{guests}/probe-step.wasm' } }
 process: [ { broadcast: [ [ { step: s }, { into_topic: a } ], [ { into_topic: b } ] ] } ]
+errors: { unrouted: drop }
 ";
     let running = start(&flow("", rest), &broker);
     running.until_committed(2);

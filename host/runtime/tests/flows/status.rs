@@ -250,6 +250,7 @@ process:
         - { if: payload.to == 'sink', process: [ { into_sink: sink } ] }
         - { if: payload.to == 'fail', process: [ { step: s }, { into_topic: out } ] }
       default: [ drain ]
+errors: { unrouted: drop }
 ";
     for payload in [
         r#"{"to":"topic"}"#,
