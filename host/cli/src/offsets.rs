@@ -293,11 +293,8 @@ in/2               7          0  2,000  1,993  1,993  another tool: \"mine\"
         };
         let there = [0, 100, 1700, 2000].map(|low| (purged(low).lag(), purged(low).there()));
         assert_eq!(there, [1900, 1900, 300, 0].map(|there| (Some(1900), Some(there))));
-        assert!(
-            human(&[purged(1700)], false).contains("  1,900    300  "),
-            "{}",
-            human(&[purged(1700)], false)
-        );
+        let text = human(&[purged(1700)]);
+        assert!(text.contains("  1,900    300  "), "{text}");
     }
 
     #[test]

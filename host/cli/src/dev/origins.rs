@@ -120,6 +120,10 @@ impl TopicSink for TracedSink {
         self.0.acks(out);
     }
 
+    fn flush(&mut self) {
+        self.0.flush();
+    }
+
     fn in_flight(&self) -> usize {
         self.0.in_flight()
     }

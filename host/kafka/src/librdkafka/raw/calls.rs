@@ -50,7 +50,6 @@ unsafe extern "C" {
         room: usize,
     ) -> Number;
 
-    #[cfg(test)]
     pub(super) fn rd_kafka_conf_get(
         conf: *const c::rd_kafka_conf_t,
         name: *const c_char,
@@ -79,16 +78,9 @@ unsafe extern "C" {
 
     pub(super) fn rd_kafka_poll_set_consumer(client: *mut c::rd_kafka_t) -> Number;
 
-    pub(super) fn rd_kafka_consumer_close(client: *mut c::rd_kafka_t) -> Number;
-
     pub(super) fn rd_kafka_assign(
         client: *mut c::rd_kafka_t,
         partitions: *const c::rd_kafka_topic_partition_list_t,
-    ) -> Number;
-
-    pub(super) fn rd_kafka_offsets_store(
-        client: *mut c::rd_kafka_t,
-        offsets: *mut c::rd_kafka_topic_partition_list_t,
     ) -> Number;
 
     pub(super) fn rd_kafka_commit_queue(
