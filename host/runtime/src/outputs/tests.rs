@@ -384,6 +384,7 @@ fn a_question_that_failed_changes_nothing_of_what_is_known() {
     for at in 101..106 {
         bench.answer(untold(Kind::Other, "UNKNOWN"));
         bench.step(f64::from(at));
+        bench.step(f64::from(at) + 0.99);
     }
     assert!(bench.questions() > 1 && bench.refused.is_empty());
     // What will not be told leaves what is known to judge.
