@@ -31,6 +31,33 @@ fn a_sound_flow_is_status_0() {
     assert_eq!(report, serde_json::json!({ "version": 1, "issues": [], "errors": 0, "warnings": 0 }));
 }
 
+/// No broker is asked for any of it.
+#[test]
+fn what_a_start_refuses_of_the_clients_settings_check_refuses_too() {
+    for (extra, named) in [
+        ("fetch.max.bytes: 1500000000", "`receive.message.max.bytes` must be >="),
+        ("message.max.bytes: 5000, fetch.max.bytes: 4000", "`fetch.max.bytes` must be >="),
+        ("reconnect.backoff.ms: 5000", "`reconnect.backoff.max.ms` must be >="),
+        ("ssl.ca.location: ca.pem", "`ssl.ca.location` would do nothing"),
+        ("session.timeout.ms: 10000", "`session.timeout.ms` cannot be set"),
+        ("isolation.level: read_uncommitted", "`isolation.level` is managed"),
+    ] {
+        let flow = SOUND.replace("group_id: small", &format!("group_id: small\n    extra: {{ {extra} }}"));
+        let folder = Folder::with_flow(&flow);
+        let (ended, report) = json(&folder, &[]);
+        ended.expect_status(1);
+        assert_eq!((codes(&report), ended.stderr.as_str()), (vec!["KAFKA_CONFIG_INVALID"], ""), "{extra}");
+        let message = report["issues"][0]["message"].as_str().unwrap_or_default();
+        assert!(message.contains(named), "{extra}: {message}");
+        folder.run(&["run", "flow.yaml"]).expect_status(1);
+        folder.run(&["graph", "flow.yaml"]).expect_status(if message.contains("would not start") {
+            0
+        } else {
+            1
+        });
+    }
+}
+
 #[test]
 fn json_has_the_documented_shape() {
     let flow = SOUND.replace("group_id: small", "group_idd: small");

@@ -60,10 +60,17 @@ fn tls(credentials: &CredentialSettings, extra: &BTreeMap<String, Sensitive>) ->
     let on =
         credentials.protocol.as_ref().is_some_and(|protocol| protocol.to_ascii_lowercase().ends_with("ssl"));
     let about = |key: &&String| key.starts_with("ssl.") || key.starts_with("enable.ssl.");
-    match extra.keys().find(about).filter(|_| !on) {
-        Some(key) => Err(format!("`{key}` would do nothing: `security.protocol` is not `SSL` or `SASL_SSL`")),
-        None => Ok(()),
+    if let Some(key) = extra.keys().find(about).filter(|_| !on) {
+        return Err(format!("`{key}` would do nothing: `security.protocol` is not `SSL` or `SASL_SSL`"));
     }
+    // OpenSSL has no words for a file that is not there.
+    let files = extra.iter().filter(|(key, value)| key.ends_with(".location") && value.0 != "probe");
+    for (key, Sensitive(file)) in files {
+        if let Err(error) = std::fs::metadata(file) {
+            return Err(format!("`{key}` names {file}, which cannot be read: {error}"));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -154,7 +161,7 @@ mod tests {
         let tls = || login("SASL_SSL", "PLAIN");
         let missing = [("ssl.ca.location", "/no/such/authority.pem")];
         let why = consumer(&missing, tls()).unwrap_err();
-        assert!(why.contains("ssl.ca.location"), "{why}");
+        assert!(why.contains("`ssl.ca.location` names /no/such/authority.pem"), "{why}");
         let why = consumer(&missing, login("SASL_PLAINTEXT", "PLAIN")).unwrap_err();
         assert!(why.contains("ssl.ca.location` would do nothing"), "{why}");
         let why = consumer(&[("ssl.keystore.location", "/no/such.p12")], tls()).unwrap_err();
