@@ -148,7 +148,16 @@ pub struct Cli {
 /// # Errors
 /// What is wrong, with the nearest that there is: what is far from what was written is somebody's risk, not help.
 pub fn parse() -> Result<Cli, clap::Error> {
-    parse_from(std::env::args_os())
+    parse_from(std::env::args_os()).map_err(|error| {
+        // The error shows what was written, which may have come from anywhere, such as a file's name.
+        let line: Vec<String> =
+            std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect();
+        if !line.iter().any(|argument| argument.contains(loom_types::is_acting)) {
+            return error;
+        }
+        let shown = line.iter().map(|argument| loom_types::printable(argument).into_owned());
+        parse_from(shown).err().unwrap_or(error)
+    })
 }
 
 fn parse_from(line: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Cli, clap::Error> {

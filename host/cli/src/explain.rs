@@ -22,7 +22,7 @@ pub fn explain(args: &ExplainArgs) -> Status {
                     || "`loom-host explain --list` shows all".to_owned(),
                     |near| format!("did you mean {near}?"),
                 );
-                unknown.push_str(&format!("error: there is no code `{}`; {near}\n", printable(text)));
+                unknown.push_str(&format!("error: there is no code \"{}\"; {near}\n", printable(text)));
             }
         }
     }

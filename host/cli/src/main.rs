@@ -37,10 +37,7 @@ use status::Status;
 
 fn main() -> ExitCode {
     panics::abort_on_panic();
-    let cli = match args::parse() {
-        Ok(cli) => cli,
-        Err(error) => return refused(&error),
-    };
+    let cli = args::parse().unwrap_or_else(|error| error.exit());
     if let Err(message) = logs::start(matches!(cli.verb, Verb::Run(_) | Verb::Dev(_))) {
         terminal::print_error(&format!("error: {}\n", printable(&message)));
         return Status::Usage.into();
@@ -62,26 +59,4 @@ fn main() -> ExitCode {
         Verb::Plugin { verb: PluginVerb::Inspect(args) } => inspect::inspect(&args),
     }
     .into()
-}
-
-/// Says what is wrong with the command line, or shows the help that was asked for. What was written there may have come from
-/// anywhere, such as a file's name.
-fn refused(error: &clap::Error) -> ExitCode {
-    let acts = |argument: &String| argument.contains(loom_types::is_acting);
-    let acting: Vec<String> =
-        std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).filter(acts).collect();
-    if acting.is_empty() {
-        error.exit();
-    }
-    let mut text = error.render().to_string();
-    for argument in &acting {
-        let value = argument.split_once('=').map_or("", |(_, value)| value);
-        for piece in
-            [argument.as_str(), value].into_iter().filter(|piece| piece.contains(loom_types::is_acting))
-        {
-            text = text.replace(piece, &printable(piece));
-        }
-    }
-    terminal::print_error(&text);
-    u8::try_from(error.exit_code()).map_or(ExitCode::from(Status::Usage), ExitCode::from)
 }

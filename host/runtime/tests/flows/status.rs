@@ -188,7 +188,7 @@ fn a_row_that_a_sink_holds_waits_for_its_flush() {
 fn an_open_breaker_is_what_a_row_waits_for_and_makes_the_flow_unready() {
     let broker = broker(&["out"]);
     (0..150).for_each(|_| produce(&broker, &["trap:broken"]));
-    let rest = "plugins: { s: { component: '{guests}/probe-step.wasm' } }\nprocess: [ { step: s }, { into_topic: out } ]\n";
+    let rest = "plugins: { s: { component: '{guests}/probe-step.wasm' } }\nprocess: [ { step: s }, { into_topic: out } ]\nerrors: { unrouted: drop }\n";
     let (running, board) = watched(&flow("", rest), &broker);
     let status = until(&board, "an open breaker", |status| {
         status.nodes.iter().any(|node| node.breaker.is_some_and(|breaker| breaker.open == 1))

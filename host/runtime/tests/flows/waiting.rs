@@ -235,6 +235,7 @@ fn a_call_that_hangs_at_a_stop_is_given_up_and_its_record_delivered_again() {
             "plugins: {{ s: {{ component: '{{guests}}/probe-step.wasm' }} }}
 runtime: {{ shutdown_timeout: 3s }}
 process: [ {{ step: s, timeout: {timeout}, concurrency: 2 }}, {{ into_topic: out }} ]
+errors: {{ unrouted: drop }}
 "
         )
     };
