@@ -149,8 +149,8 @@ mod tests {
 
     #[test]
     fn json_keeps_its_digits() {
-        let json = ExactJson::parse(br#"{"a":[1.50,9007199254740993],"b c":{},"n":null}"#).expect("JSON");
-        assert_eq!(of_json(&json), r#"{ a: [ 1.50, 9007199254740993 ], "b c": {}, n: null }"#);
+        let json = ExactJson::parse(br#"{"a":[1.50,9007199254740993],"b c":{},"m":null}"#).expect("JSON");
+        assert_eq!(of_json(&json), r#"{ a: [ 1.50, 9007199254740993 ], "b c": {}, m: null }"#);
     }
 
     #[test]
