@@ -69,3 +69,27 @@ impl Groups {
         group.map_or(&[], |group| &group.parents)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use loom_types::PartitionId;
+
+    use super::Groups;
+    use crate::token::{FULL_WEIGHT, Scope};
+
+    #[test]
+    fn the_slot_of_a_group_that_is_resolved_is_used_again() {
+        let mut groups = Groups::default();
+        let parent = |sequence| vec![(PartitionId(0), Scope::Record, sequence, FULL_WEIGHT)];
+        let held = groups.open(parent(0));
+        for sequence in 1..1000 {
+            let group = groups.open(parent(sequence));
+            assert_ne!(group, held, "one that is open keeps its own");
+            assert_eq!(groups.redeem(group, FULL_WEIGHT / 2), None);
+            assert_eq!(groups.redeem(group, FULL_WEIGHT / 2), Some(parent(sequence)));
+            assert_eq!(groups.parents(group), []);
+        }
+        assert_eq!((groups.slots.len(), groups.free.len()), (2, 1), "two were open at a time");
+        assert_eq!(groups.parents(held), parent(0));
+    }
+}

@@ -136,6 +136,28 @@ fn of_two_newcomers_that_beat_in_step_one_goes() {
     assert_eq!(hosts.map(|host| host.stopped), [true, false]);
 }
 
+/// Whose entry is read over and over never reads its own; who reads that in between is heard.
+#[test]
+fn a_newcomer_that_stays_goes_only_where_its_own_entry_is_not_read_so_often_in_a_row() {
+    let reads = |own_every: Option<usize>| {
+        let mut lease = Lease::new(holder(2));
+        assert!(matches!(lease.read(None, alive), Step::Write(_)));
+        let mut reads = Vec::new();
+        for read in 0..6_usize {
+            let own = own_every == Some(read);
+            let seen = entry(if own { 2 } else { 9 }, 10 + read as i64);
+            reads.push(matches!(lease.read(seen, alive), Step::Write(_)));
+            if reads.last() == Some(&false) {
+                break;
+            }
+        }
+        reads
+    };
+    assert_eq!(reads(None), [true, true, true, false], "the fourth in a row");
+    assert_eq!(reads(Some(3)), [true; 6], "three, its own, and two more");
+    assert_eq!(reads(Some(1)), [true, true, true, true, true, false], "one, its own, and four");
+}
+
 /// A host's beat has two halves that others may come between.
 struct Host {
     lease: Lease,

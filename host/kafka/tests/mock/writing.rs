@@ -46,6 +46,29 @@ fn a_refusal_of_the_broker_is_told_with_its_kind() {
 }
 
 #[test]
+fn of_two_batches_under_way_each_gets_back_its_own_rows() {
+    let cluster = mock("out");
+    let broker = broker(&cluster);
+    // Each record in a request of its own; the second one is refused.
+    let mut writing = write(&broker, &[output(&cluster, "out", &[("batch.num.messages", "1")])]);
+    let codes =
+        [RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR, RDKafkaRespErr::RD_KAFKA_RESP_ERR_INVALID_RECORD];
+    cluster.request_errors(RDKafkaApiKey::Produce, &codes);
+    let (first, mut tokens) = writing.batch(&[b"one"]);
+    let (second, more) = writing.batch(&[b"two"]);
+    tokens.extend(more);
+    for batch in [&first, &second] {
+        assert_eq!(writing.sink.send(OutputIndex(0), batch, &[0], Stamp::Source, &mut tokens), 1);
+    }
+    assert_eq!(writing.sink.in_flight(), 2, "neither has its answer");
+    let acks = writing.settle(2);
+    let Ack::Refused(refusal) = &acks[&1] else { panic!("{acks:?}") };
+    assert!(matches!(acks[&0], Ack::Written), "{acks:?}");
+    assert_eq!(refusal.batch.payload(refusal.row), Some(&b"two"[..]));
+    assert!(std::sync::Arc::ptr_eq(&refusal.batch, &second));
+}
+
+#[test]
 fn a_broker_that_is_away_for_a_while_refuses_nothing() {
     let cluster = mock("out");
     let broker = broker(&cluster);

@@ -1,7 +1,7 @@
 //! What steps answer. Whatever one form does, the other does too.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use loom_plugin::{Cause, Interrupt, Limits, PluginSpec, RowFailure, StepNode};
@@ -269,4 +269,21 @@ fn a_call_under_way_is_ended_by_the_interrupt_and_its_rows_have_no_answer() {
             assert_eq!(step.call(&batch, &[1]).answered, 1, "{name} {command}");
         }
     }
+}
+
+#[test]
+fn a_row_that_the_interrupt_cuts_while_a_batch_that_trapped_is_run_again_row_by_row_has_no_answer() {
+    let patient = PluginSpec {
+        limits: Limits { timeout: Duration::from_secs(3600), ..Limits::default() },
+        ..spec("probe-column-step", Value::Null)
+    };
+    // Asked now and then while a call is under way: so often only while the endless one is.
+    let asked = AtomicUsize::new(0);
+    let interrupt = Interrupt::new(move || asked.fetch_add(1, Ordering::Relaxed) >= 100);
+    let mut step = StepNode::new(&load(&patient), node()).unwrap().interrupted_by(interrupt);
+    let batch = payloads(["trap", "upper", "loop", "upper"]);
+    let answers = step.call(&batch, &all(&batch));
+    assert_eq!(answers.answered, 2);
+    let failures: Vec<_> = answers.failures.iter().map(|failure| (failure.position, failure.cause)).collect();
+    assert_eq!(failures, [(0, Cause::Trap)], "the one that was cut is none");
 }

@@ -317,6 +317,33 @@ fn a_topic_that_stays_unknown_refuses_after_a_minute() {
 }
 
 #[test]
+fn a_topic_that_is_unknown_again_hours_after_it_came_back_is_waited_for_anew() {
+    let mut bench = Bench::new(1, 1000, 1000);
+    let known = Rc::new(RefCell::new(false));
+    let seen = known.clone();
+    bench.verdict(move |_| {
+        (!*seen.borrow()).then(|| error_of(Kind::UnknownTopic, "UNKNOWN_TOPIC_OR_PARTITION"))
+    });
+    for hour in 0..3_u32 {
+        let start = f64::from(hour) * 3600.0;
+        *known.borrow_mut() = false;
+        bench.write(&["a"]);
+        bench.send(start);
+        for half in 1..80 {
+            bench.step(start + f64::from(half) * 0.5);
+        }
+        assert_eq!(bench.reasons(), [""; 0], "hour {hour}: it was away for less than a minute");
+        *known.borrow_mut() = true;
+        for half in 80..100 {
+            bench.step(start + f64::from(half) * 0.5);
+        }
+        let counts = bench.outputs.counts().next().unwrap().1;
+        assert_eq!((counts.acknowledged, counts.refused), (u64::from(hour) + 1, 0));
+    }
+    bench.all_done();
+}
+
+#[test]
 fn a_limit_that_was_read_long_ago_is_read_again_before_a_row_is_refused() {
     let large = "x".repeat(500);
     let mut bench = Bench::new(1, 300, 300);

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use loom_flow::{
@@ -20,6 +20,9 @@ use serde_json::Value;
 
 /// How long a test waits for what must happen.
 pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a flow may take to end: its own bound for that is 25 s.
+const ENDS_WITHIN: Duration = Duration::from_secs(90);
 
 struct Nothing;
 
@@ -188,7 +191,7 @@ pub struct Running {
     pub broker: MemoryBroker,
     pub keeper: KeeperBoard,
     stop: Stop,
-    thread: Option<JoinHandle<Outcome>>,
+    outcome: Receiver<Outcome>,
 }
 
 /// One host for all tests: each component is compiled once.
@@ -224,8 +227,12 @@ pub fn start_with(yaml: &str, broker: &MemoryBroker, options: Options) -> Runnin
     let assembled = assemble(plan, client, &host(), options, &stop)
         .unwrap_or_else(|errors| panic!("the flow was refused: {errors:?}"));
     let keeper = assembled.keeper_board();
-    let thread = Some(std::thread::spawn(move || assembled.run()));
-    Running { broker: broker.clone(), keeper, stop, thread }
+    let (ended, outcome) = channel();
+    std::thread::spawn(move || {
+        // Nobody waits for it any more where a test has failed.
+        let _ = ended.send(assembled.run());
+    });
+    Running { broker: broker.clone(), keeper, stop, outcome }
 }
 
 impl Running {
@@ -256,18 +263,22 @@ impl Running {
     }
 
     /// Stops gracefully; how it ended. Checks what holds for every run.
-    pub fn stop(mut self) -> Outcome {
+    pub fn stop(self) -> Outcome {
         self.stop.request();
-        self.join()
+        self.outcome("the end of the flow after the request to stop")
     }
 
     /// Waits until it ends by itself.
-    pub fn ended(mut self) -> Outcome {
-        self.join()
+    pub fn ended(self) -> Outcome {
+        self.outcome("the end of the flow by itself")
     }
 
-    fn join(&mut self) -> Outcome {
-        let outcome = self.thread.take().unwrap().join().unwrap();
+    fn outcome(self, what: &str) -> Outcome {
+        let outcome = self.outcome.recv_timeout(ENDS_WITHIN);
+        let outcome = outcome.unwrap_or_else(|why| {
+            let seen = self.broker.view(|view| view.committed("g", &in0()));
+            panic!("in {ENDS_WITHIN:?} it did not come to: {what} ({why}); the group has {seen:?} of in/0")
+        });
         assert_eq!(outcome.summary.lost_tokens, 0);
         for partition in &outcome.summary.partitions {
             assert!(partition.ledger.balances(), "{}: {:?}", partition.partition, partition.ledger);

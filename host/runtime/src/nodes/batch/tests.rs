@@ -408,6 +408,29 @@ fn only_rows_that_are_not_decided_are_called_again_and_the_batch_goes_on_as_one(
 }
 
 #[test]
+fn a_call_of_several_rows_that_trapped_is_no_attempt_of_any_of_them() {
+    let mut again: BTreeMap<i64, u32> = BTreeMap::new();
+    let mut bench = Bench::new(Setup { retries: Some(1), ..WAITING }, move |offsets, _| {
+        let says = match offsets {
+            [alone] => {
+                let tries = again.entry(*alone).or_default();
+                *tries += 1;
+                Ok(vec![(*tries == 1).then_some(Cause::Retry)])
+            }
+            _ => fault(Cause::Trap, false),
+        };
+        (1, says)
+    });
+    bench.arrive(&[0; 3]);
+    bench.run(60_000);
+    let passed: Vec<_> = (0..3).map(|offset| (0, offset, "passed")).collect();
+    assert_eq!(bench.left, [passed], "each has its one retry, whatever became of the call with the others");
+    assert_eq!(bench.calls()[0], [0, 1, 2]);
+    // All three once alone, together again, and alone again.
+    assert_eq!(bench.calls().len(), 8);
+}
+
+#[test]
 fn calls_overlap_within_their_number_and_batches_leave_in_order_unless_they_need_not() {
     for (ordered, expected) in [(true, [0, 1, 2, 3, 4, 5]), (false, [2, 3, 4, 5, 0, 1])] {
         let mut bench = Bench::new(Setup { ordered, ..WAITING }, |offsets, _| {

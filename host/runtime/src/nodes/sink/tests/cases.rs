@@ -366,6 +366,27 @@ fn a_flush_that_asks_too_often_fails_all_that_the_sink_holds() {
 }
 
 #[test]
+fn retries_of_a_flush_are_counted_from_its_last_success_on() {
+    let mut tries = 0;
+    let mut bench = Bench::new(BOUNDS, move |call, own, held| {
+        if call == Call::Flush {
+            tries += 1;
+            if tries % 3 != 0 {
+                return fails(Cause::Retry);
+            }
+        }
+        good(call, own, held)
+    });
+    bench.sink.bounds.retries = Some(2);
+    for _ in 0..5 {
+        bench.arrive(&[0, 1]);
+        bench.drain();
+    }
+    assert_eq!((bench.kinds(), bench.sink.flushes), (vec![], 5));
+    bench.all_ended();
+}
+
+#[test]
 fn a_sink_that_is_closed_has_nothing_due_whatever_it_held() {
     let mut bench =
         Bench::new(
