@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
 use loom_tests::PATIENCE;
-use loom_tests::drill::{ClusterFaults, ClusterReport, Fault};
+use loom_tests::drill::{ClusterFaults, ClusterReport, Fault, KeptRows};
 use loom_tests::host::{Folder, Host};
 use loom_tests::kafka::{Record, Secured};
 
@@ -68,6 +68,15 @@ fn a_coordinator_that_is_paused_is_waited_for_or_replaced_and_a_leader_that_hang
         // hang for a minute.
         let (_, took) = report.recoveries[1];
         ensure!(took < Duration::from_secs(40), "partitions of a leader that hangs were held for {took:?}");
+        Ok(())
+    })
+}
+
+#[test]
+fn what_waits_while_a_broker_is_stopped_keeps_no_more_than_is_documented() -> Result<()> {
+    on_the_cluster(|cluster| {
+        let report = KeptRows::default().hold(&cluster.broker)?;
+        println!("{report}");
         Ok(())
     })
 }

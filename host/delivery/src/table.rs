@@ -82,6 +82,11 @@ impl<T> TokenTable<T> {
         self.slots.iter().filter_map(|slot| slot.value.as_ref())
     }
 
+    /// The same, to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().filter_map(|slot| slot.value.as_mut())
+    }
+
     /// How many values are open.
     #[must_use]
     pub fn len(&self) -> usize {

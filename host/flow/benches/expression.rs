@@ -27,15 +27,17 @@ fn orders() -> Batch {
     let mut builder = BatchBuilder::new(Arc::from(vec![Arc::from("orders.in")]));
     for number in 0..ROWS {
         let payload = order(number);
-        builder.push(RecordRef {
-            topic: 0,
-            partition: 0,
-            offset: RecordOffset(number.into()),
-            timestamp_ms: Some(1_700_000_000_000),
-            key: None,
-            payload: Some(payload.as_bytes()),
-            row: "",
-        });
+        builder
+            .push(RecordRef {
+                topic: 0,
+                partition: 0,
+                offset: RecordOffset(number.into()),
+                timestamp_ms: Some(1_700_000_000_000),
+                key: None,
+                payload: Some(payload.as_bytes()),
+                row: "",
+            })
+            .unwrap();
     }
     builder.finish()
 }

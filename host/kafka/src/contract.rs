@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use loom_delivery::Token;
 use loom_delivery::readback::Guard;
-use loom_types::{Batch, BatchBuilder, CommitOffset, PartitionId, TopicPartition};
+use loom_types::{Batch, BatchBuilder, CommitOffset, Moves, PartitionId, TopicPartition};
 
 use crate::error::KafkaError;
 use crate::facts::{
@@ -87,8 +87,14 @@ pub trait Broker: Send + Sync {
     /// how many partitions the whole process reads, which share the prefetch.
     fn reader(&self, assigned: Vec<Assigned>, sharing: usize, waker: Waker) -> Result<Reader, KafkaError>;
 
-    /// A worker's writer; [`OutputIndex`] counts `outputs` from 0.
-    fn writer(&self, outputs: &[OutputSettings], waker: Waker) -> Result<Box<dyn TopicSink>, KafkaError>;
+    /// A worker's writer; [`OutputIndex`] counts `outputs` from 0. `sharing`: how many writers the whole process has, which
+    /// share what may wait in the queues of their clients.
+    fn writer(
+        &self,
+        outputs: &[OutputSettings],
+        sharing: usize,
+        waker: Waker,
+    ) -> Result<Box<dyn TopicSink>, KafkaError>;
 }
 
 /// Both halves of one consumer client: what it reads and what it commits.
@@ -104,7 +110,7 @@ pub struct Reader {
 pub struct Budget {
     /// Records, at most.
     pub rows: usize,
-    /// Bytes of payloads and keys, at most; one record may pass it when nothing was taken before it.
+    /// Bytes of payloads, keys and headers, at most; one record may pass it when nothing was taken before it.
     pub bytes: usize,
 }
 
@@ -247,7 +253,7 @@ pub struct Refusal {
 /// Topics that one worker writes to.
 pub trait TopicSink {
     /// Sends rows of a batch in order, with their tokens from the front of `tokens`, and says how many were accepted; it
-    /// stops where the client's queue is full. Tokens of accepted rows are taken. A row that the client refuses on the
+    /// stops where the client's queue is full. A queue that is empty takes every row. Tokens of accepted rows are taken. A row that the client refuses on the
     /// spot counts as accepted and comes back from `acks`.
     fn send(
         &mut self,
@@ -270,6 +276,12 @@ pub trait TopicSink {
 
     /// Every row that was accepted and not yet given back, in no particular order: for status.
     fn each_in_flight(&self, each: &mut dyn FnMut(OutputIndex, &Token));
+
+    /// Every row that it keeps, with its partition and its batch, in no particular order.
+    fn each_held(&self, each: &mut dyn FnMut(PartitionId, &Arc<Batch>, u32));
+
+    /// Keeps copies of rows in place of the rows.
+    fn move_rows(&mut self, moves: &Moves);
 
     /// Errors of the client that belong to no row, for the log; a fatal one ends the flow.
     fn client_errors(&mut self, out: &mut Vec<KafkaError>);

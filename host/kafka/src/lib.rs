@@ -12,6 +12,7 @@ pub mod error;
 pub mod facts;
 pub mod librdkafka;
 pub mod memory;
+mod queue;
 pub mod settings;
 
 pub use contract::{

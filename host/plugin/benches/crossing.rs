@@ -19,15 +19,17 @@ fn batch(size: usize, headers: usize) -> Batch {
         for _ in 0..headers {
             builder.header(b"traceparent", Some(b"00-4bf92f3577b34da6a3ce929d0e0e4736"));
         }
-        builder.push(RecordRef {
-            topic: 0,
-            partition: 0,
-            offset: RecordOffset(offset as i64),
-            timestamp_ms: Some(1_700_000_000_000),
-            key: Some(b"customer-1"),
-            payload: Some(&payload),
-            row: "",
-        });
+        builder
+            .push(RecordRef {
+                topic: 0,
+                partition: 0,
+                offset: RecordOffset(offset as i64),
+                timestamp_ms: Some(1_700_000_000_000),
+                key: Some(b"customer-1"),
+                payload: Some(&payload),
+                row: "",
+            })
+            .unwrap();
     }
     builder.finish()
 }

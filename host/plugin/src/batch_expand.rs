@@ -99,7 +99,8 @@ impl<'a> DerivedOut<'a> {
         let first = self.done + origins.first().map_or(0, |origin| *origin as usize);
         let input = self.inputs[first];
         self.assembler.made_from([input]);
-        self.assembler.row(row);
+        let pushed = self.assembler.row(row);
+        debug_assert!(pushed.is_ok(), "rows are counted against a lower bound");
         self.names.push(self.batch.name(input), self.named[first]);
         self.named[first] += 1;
 

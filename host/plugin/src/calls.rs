@@ -262,7 +262,7 @@ pub(crate) fn batch_rows(batch: &Batch, rows: &[u32], bytes: usize) -> usize {
         .iter()
         .take(BATCH_ROWS)
         .take_while(|row| {
-            total += batch.whole_row_bytes(**row);
+            total += batch.row_bytes(**row);
             total <= bytes
         })
         .count();
@@ -303,15 +303,17 @@ mod tests {
     fn batch(sizes: &[usize]) -> Batch {
         let mut builder = BatchBuilder::new(Arc::from(vec![Arc::from("in")]));
         for size in sizes {
-            builder.push(RecordRef {
-                topic: 0,
-                partition: 0,
-                offset: RecordOffset(0),
-                timestamp_ms: None,
-                key: None,
-                payload: Some(&vec![b'x'; *size]),
-                row: "",
-            });
+            builder
+                .push(RecordRef {
+                    topic: 0,
+                    partition: 0,
+                    offset: RecordOffset(0),
+                    timestamp_ms: None,
+                    key: None,
+                    payload: Some(&vec![b'x'; *size]),
+                    row: "",
+                })
+                .unwrap();
         }
         builder.finish()
     }
@@ -330,7 +332,7 @@ mod tests {
     fn rows_that_share_their_bytes_are_counted_one_by_one() {
         let shared = batch(&[100]).select(&[0; 500]);
         let mut names = BytesBuilder::new();
-        (0..500).for_each(|row| names.push(Some(row.to_string().as_bytes())));
+        (0..500).for_each(|row| names.push(Some(row.to_string().as_bytes())).unwrap());
         let shared = shared.named(names.finish());
         assert_eq!(batch_rows(&shared, &(0..500).collect::<Vec<u32>>(), 1000), 10);
     }

@@ -1,13 +1,16 @@
 //! Puts the answers of a run of calls together: one column for each field that changed, with a row for each row that comes
 //! out. A step's rows are those that went in; an expander's each have an original among them.
 //!
+//! A row that has no room in a column beside the others has no answer: the plugin's for it is left out, and its caller told.
+//!
 //! A field that nothing changed has no column at all. A column that answered the whole run is taken as it came; only
 //! where a run was cut into several calls, or rows answered one by one, values are copied together.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
-use loom_types::{Batch, BytesBuilder, BytesColumn, Changes, ColumnError, HeaderBuilder, HeaderColumn};
+use loom_types::{
+    Batch, BytesBuilder, BytesColumn, Changes, ColumnError, ColumnFull, HeaderBuilder, HeaderColumn,
+};
 
 use crate::bindings::loom::plugin::columns::{self, HeaderColumnResult, NullableColumnResult};
 use crate::bindings::loom::plugin::types::{Change, Patch, Row};
@@ -22,6 +25,8 @@ pub(crate) struct Assembler<'a> {
     payload: Field<BytesColumn, BytesBuilder>,
     key: Field<BytesColumn, BytesBuilder>,
     headers: Field<HeaderColumn, HeaderBuilder>,
+    /// Bytes of a column, at most, where it is put together.
+    room: usize,
 }
 
 #[derive(Debug)]
@@ -46,7 +51,15 @@ impl<'a> Assembler<'a> {
     }
 
     fn of(batch: &'a Batch, rows: Cow<'a, [u32]>) -> Self {
-        Assembler { batch, rows, done: 0, payload: Field::Same, key: Field::Same, headers: Field::Same }
+        Assembler {
+            batch,
+            rows,
+            done: 0,
+            payload: Field::Same,
+            key: Field::Same,
+            headers: Field::Same,
+            room: usize::MAX,
+        }
     }
 
     /// Rows with these originals come out too; their answers are given next.
@@ -59,56 +72,106 @@ impl<'a> Assembler<'a> {
         self.done
     }
 
-    /// The next rows' answer, as columns. `whole`: there are no others.
-    pub(crate) fn columns(&mut self, rows: usize, answer: Changes, whole: bool) {
-        let (batch, all, done) = (self.batch, &*self.rows, self.done);
-        bytes_column(&mut self.payload, answer.payload, batch, all, done..done + rows, whole, Batch::payload);
-        bytes_column(&mut self.key, answer.key, batch, all, done..done + rows, whole, Batch::key);
-        match (answer.headers, &mut self.headers) {
-            (None, Field::Same | Field::Whole(_)) => {}
-            (None, Field::Built(builder)) => keep_headers(builder, batch, &all[done..done + rows]),
-            (Some(column), field @ Field::Same) if whole => *field = Field::Whole(column),
-            (Some(column), field) => {
-                let builder = header_builder(field, batch, &all[..done]);
-                for row in 0..rows {
-                    for (name, value) in column.get(row) {
-                        builder.push(name, value);
-                    }
-                    builder.end_row();
-                }
+    /// The next rows' answer, as columns. `whole`: there are no others. `full` is told the rows that have no room, in order,
+    /// by their place among these.
+    pub(crate) fn columns(
+        &mut self,
+        rows: usize,
+        answer: Changes,
+        whole: bool,
+        mut full: impl FnMut(usize, ColumnFull),
+    ) {
+        if whole {
+            self.payload.take(answer.payload);
+            self.key.take(answer.key);
+            self.headers.take(answer.headers);
+            self.done += rows;
+            return;
+        }
+        let Changes { payload, key, headers } = &answer;
+        for row in 0..rows {
+            let pushed = [
+                self.bytes(payload.as_ref().map(|column| column.get(row)), Of::Payload),
+                self.bytes(key.as_ref().map(|column| column.get(row)), Of::Key),
+                self.header_row(headers.as_ref().map(|column| column.get(row))),
+            ];
+            self.done += 1;
+            if let Some(error) = pushed.into_iter().find_map(Result::err) {
+                full(row, error);
             }
         }
-        self.done += rows;
     }
 
-    /// The next row's answer, as a patch.
-    pub(crate) fn patch(&mut self, patch: Patch) {
-        let (batch, all, done) = (self.batch, &*self.rows, self.done);
-        bytes_change(&mut self.payload, patch.payload, batch, all, done, Batch::payload);
-        bytes_change(&mut self.key, patch.key, batch, all, done, Batch::key);
-        match (patch.headers, &mut self.headers) {
-            (Some(headers), field) => {
-                let builder = header_builder(field, batch, &all[..done]);
-                for header in headers {
-                    builder.push(header.name.as_bytes(), header.value.as_deref());
-                }
-                builder.end_row();
-            }
-            (None, Field::Built(builder)) => keep_headers(builder, batch, &all[done..=done]),
-            (None, Field::Same | Field::Whole(_)) => {}
-        }
+    /// The next row's answer, as a patch. An error is a column without room for it.
+    pub(crate) fn patch(&mut self, patch: Patch) -> Result<(), ColumnFull> {
+        let value = |change| match change {
+            Change::Keep => None,
+            Change::Clear => Some(None),
+            Change::Set(value) => Some(Some(value)),
+        };
+        let (payload, key) = (value(patch.payload), value(patch.key));
+        let headers = patch.headers.as_ref();
+        let headers = headers.map(|list| list.iter().map(|h| (h.name.as_bytes(), h.value.as_deref())));
+        let pushed = [
+            self.bytes(payload.as_ref().map(Option::as_deref), Of::Payload),
+            self.bytes(key.as_ref().map(Option::as_deref), Of::Key),
+            self.header_row(headers),
+        ];
+        self.done += 1;
+        pushed.into_iter().collect()
+    }
+
+    /// The next row, as a whole one. An error is a column without room for it.
+    pub(crate) fn row(&mut self, row: Row) -> Result<(), ColumnFull> {
+        let change = |value: Option<Vec<u8>>| value.map_or(Change::Clear, Change::Set);
+        self.patch(Patch { payload: change(row.payload), key: change(row.key), headers: Some(row.headers) })
+    }
+
+    /// The next row has no answer.
+    pub(crate) fn keep(&mut self) {
+        let row = self.rows[self.done];
+        // Values of a row without an answer mean nothing: where they have no room, nothing is in their place.
+        let _ = [
+            self.payload.keep(Of::Payload, self.batch, row),
+            self.key.keep(Of::Key, self.batch, row),
+            self.headers.keep(self.batch, row),
+        ];
         self.done += 1;
     }
 
-    /// The next row, as a whole one.
-    pub(crate) fn row(&mut self, row: Row) {
-        let change = |value: Option<Vec<u8>>| value.map_or(Change::Clear, Change::Set);
-        self.patch(Patch { payload: change(row.payload), key: change(row.key), headers: Some(row.headers) });
+    /// The next row's bytes; none where they are as they were.
+    fn bytes(&mut self, value: Option<Option<&[u8]>>, of: Of) -> Result<(), ColumnFull> {
+        let row = self.rows[self.done];
+        let field = match of {
+            Of::Payload => &mut self.payload,
+            Of::Key => &mut self.key,
+        };
+        match value {
+            None => field.keep(of, self.batch, row),
+            Some(value) => {
+                field.build(BytesBuilder::new().within(self.room), |builder| {
+                    let before = || self.rows[..self.done].iter().map(|row| of.value(self.batch, *row));
+                    builder.has_room(before().map(|value| value.map_or(0, <[u8]>::len)).sum())?;
+                    before().try_for_each(|value| builder.push(value))
+                })?;
+                field.builder().map_or(Ok(()), |builder| builder.push_or_null(value))
+            }
+        }
     }
 
-    /// The next rows have no answer.
-    pub(crate) fn keep(&mut self, rows: usize) {
-        self.columns(rows, Changes::default(), false);
+    /// The next row's headers; none where they are as they were.
+    fn header_row<'h>(
+        &mut self,
+        headers: Option<impl Iterator<Item = (&'h [u8], Option<&'h [u8]>)>>,
+    ) -> Result<(), ColumnFull> {
+        let row = self.rows[self.done];
+        let Some(headers) = headers else { return self.headers.keep(self.batch, row) };
+        self.headers.build(HeaderBuilder::new().within(self.room), |builder| {
+            let mut before = self.rows[..self.done].iter();
+            builder.has_room(before.clone().map(|row| self.batch.header_bytes(*row)).sum())?;
+            before.try_for_each(|row| builder.push_row(self.batch.headers(*row)))
+        })?;
+        self.headers.builder().map_or(Ok(()), |builder| builder.push_row(headers))
     }
 
     /// What changed, with a row for each that comes out.
@@ -124,7 +187,7 @@ impl<'a> Assembler<'a> {
     }
 
     fn into_parts(mut self) -> (Cow<'a, [u32]>, Changes) {
-        self.keep(self.rows.len() - self.done);
+        (self.done..self.rows.len()).for_each(|_| self.keep());
         let bytes = |field| match field {
             Field::Same => None,
             Field::Whole(column) => Some(column),
@@ -139,95 +202,76 @@ impl<'a> Assembler<'a> {
     }
 }
 
-type Original = fn(&Batch, u32) -> Option<&[u8]>;
-
-fn bytes_builder<'f>(
-    field: &'f mut Field<BytesColumn, BytesBuilder>,
-    batch: &Batch,
-    before: &[u32],
-    original: Original,
-) -> &'f mut BytesBuilder {
-    if !matches!(field, Field::Built(_)) {
-        let mut builder = BytesBuilder::new();
-        before.iter().for_each(|row| builder.push(original(batch, *row)));
-        *field = Field::Built(builder);
-    }
-    match field {
-        Field::Built(builder) => builder,
-        Field::Same | Field::Whole(_) => unreachable!("it was just made one that is built"),
-    }
+/// A field of bytes.
+#[derive(Clone, Copy)]
+enum Of {
+    Payload,
+    Key,
 }
 
-fn bytes_column(
-    field: &mut Field<BytesColumn, BytesBuilder>,
-    answer: Option<BytesColumn>,
-    batch: &Batch,
-    all: &[u32],
-    about: Range<usize>,
-    whole: bool,
-    original: Original,
-) {
-    match (answer, field) {
-        (None, Field::Same | Field::Whole(_)) => {}
-        (None, Field::Built(builder)) => {
-            all[about].iter().for_each(|row| builder.push(original(batch, *row)));
-        }
-        (Some(column), field @ Field::Same) if whole => *field = Field::Whole(column),
-        (Some(column), field) => {
-            let builder = bytes_builder(field, batch, &all[..about.start], original);
-            (0..about.len()).for_each(|row| builder.push(column.get(row)));
+impl Of {
+    fn value(self, batch: &Batch, row: u32) -> Option<&[u8]> {
+        match self {
+            Of::Payload => batch.payload(row),
+            Of::Key => batch.key(row),
         }
     }
 }
 
-fn bytes_change(
-    field: &mut Field<BytesColumn, BytesBuilder>,
-    change: Change,
-    batch: &Batch,
-    all: &[u32],
-    done: usize,
-    original: Original,
-) {
-    match (change, field) {
-        (Change::Keep, Field::Same | Field::Whole(_)) => {}
-        (Change::Keep, Field::Built(builder)) => builder.push(original(batch, all[done])),
-        (Change::Clear, field) => bytes_builder(field, batch, &all[..done], original).push(None),
-        (Change::Set(value), field) => bytes_builder(field, batch, &all[..done], original).push(Some(&value)),
-    }
-}
-
-fn header_builder<'f>(
-    field: &'f mut Field<HeaderColumn, HeaderBuilder>,
-    batch: &Batch,
-    before: &[u32],
-) -> &'f mut HeaderBuilder {
-    if !matches!(field, Field::Built(_)) {
-        let mut builder = HeaderBuilder::new();
-        keep_headers(&mut builder, batch, before);
-        *field = Field::Built(builder);
-    }
-    match field {
-        Field::Built(builder) => builder,
-        Field::Same | Field::Whole(_) => unreachable!("it was just made one that is built"),
-    }
-}
-
-fn keep_headers(builder: &mut HeaderBuilder, batch: &Batch, rows: &[u32]) {
-    for row in rows {
-        for (name, value) in batch.headers(*row) {
-            builder.push(name, value);
+impl<C, B> Field<C, B> {
+    /// Takes the column that answered the whole call.
+    fn take(&mut self, column: Option<C>) {
+        if let Some(column) = column {
+            *self = Field::Whole(column);
         }
-        builder.end_row();
+    }
+
+    /// Has values put together from now on; `before` appends those of the rows before. Without room for those nothing
+    /// changes.
+    fn build(
+        &mut self,
+        mut builder: B,
+        before: impl FnOnce(&mut B) -> Result<(), ColumnFull>,
+    ) -> Result<(), ColumnFull> {
+        if !matches!(self, Field::Built(_)) {
+            before(&mut builder)?;
+            *self = Field::Built(builder);
+        }
+        Ok(())
+    }
+
+    /// Where values are put together.
+    fn builder(&mut self) -> Option<&mut B> {
+        match self {
+            Field::Built(builder) => Some(builder),
+            Field::Same | Field::Whole(_) => None,
+        }
     }
 }
+
+impl Field<BytesColumn, BytesBuilder> {
+    /// The next row's value is as it was.
+    fn keep(&mut self, of: Of, batch: &Batch, row: u32) -> Result<(), ColumnFull> {
+        self.builder().map_or(Ok(()), |builder| builder.push_or_null(of.value(batch, row)))
+    }
+}
+
+impl Field<HeaderColumn, HeaderBuilder> {
+    /// The next row's headers are as they were.
+    fn keep(&mut self, batch: &Batch, row: u32) -> Result<(), ColumnFull> {
+        self.builder().map_or(Ok(()), |builder| builder.push_row(batch.headers(row)))
+    }
+}
+
+/// What a header costs beside its bytes.
+pub(crate) const HEADER_BYTES: usize = 12;
 
 /// What columns hold, in bytes.
 pub(crate) fn bytes_of(changes: &Changes) -> usize {
     let bytes = |column: &Option<BytesColumn>| column.as_ref().map_or(0, |column| column.values().len());
-    let headers = changes
-        .headers
-        .as_ref()
-        .map_or(0, |column| column.names().values().len() + column.values().values().len());
+    let headers = changes.headers.as_ref().map_or(0, |column| {
+        column.names().values().len() + column.values().values().len() + HEADER_BYTES * column.names().len()
+    });
     bytes(&changes.payload) + bytes(&changes.key) + headers
 }
 
@@ -286,22 +330,24 @@ mod tests {
         let mut builder = BatchBuilder::new(Arc::from(vec![Arc::from("in")]));
         for (i, payload) in payloads.iter().enumerate() {
             builder.header(b"h", Some(payload.as_bytes()));
-            builder.push(RecordRef {
-                topic: 0,
-                partition: 0,
-                offset: RecordOffset(i as i64),
-                timestamp_ms: None,
-                key: None,
-                payload: Some(payload.as_bytes()),
-                row: "",
-            });
+            builder
+                .push(RecordRef {
+                    topic: 0,
+                    partition: 0,
+                    offset: RecordOffset(i as i64),
+                    timestamp_ms: None,
+                    key: None,
+                    payload: Some(payload.as_bytes()),
+                    row: "",
+                })
+                .unwrap();
         }
         builder.finish()
     }
 
     fn column(values: &[Option<&str>]) -> BytesColumn {
         let mut builder = BytesBuilder::new();
-        values.iter().for_each(|value| builder.push(value.map(str::as_bytes)));
+        values.iter().for_each(|value| builder.push(value.map(str::as_bytes)).unwrap());
         builder.finish()
     }
 
@@ -316,14 +362,17 @@ mod tests {
         let batch = batch(&["a", "b", "c", "d", "e", "f"]);
         let rows = [5, 4, 3, 2, 1, 0];
         let mut assembler = Assembler::new(&batch, &rows);
-        assembler.keep(1);
+        assembler.keep();
         assembler.columns(
             2,
             Changes { payload: Some(column(&[Some("E"), None])), ..Changes::default() },
             false,
+            |_, _| unreachable!("there is room"),
         );
-        assembler.keep(1);
-        assembler.patch(Patch { payload: Change::Set(b"B".to_vec()), key: Change::Keep, headers: None });
+        assembler.keep();
+        assembler
+            .patch(Patch { payload: Change::Set(b"B".to_vec()), key: Change::Keep, headers: None })
+            .unwrap();
         let changes = assembler.finish();
         assert!(changes.key.is_none() && changes.headers.is_none());
         let payload = changes.payload.unwrap();
@@ -334,11 +383,16 @@ mod tests {
     fn nothing_changed_has_no_column_and_a_whole_one_is_taken() {
         let batch = batch(&["a", "b"]);
         let mut assembler = Assembler::new(&batch, &[0, 1]);
-        assembler.keep(1);
-        assembler.patch(Patch { payload: Change::Keep, key: Change::Keep, headers: None });
+        assembler.keep();
+        assembler.patch(Patch { payload: Change::Keep, key: Change::Keep, headers: None }).unwrap();
         assert!(assembler.finish().is_empty());
         let mut assembler = Assembler::new(&batch, &[0, 1]);
-        assembler.columns(2, Changes { key: Some(column(&[None, Some("k")])), ..Changes::default() }, true);
+        assembler.columns(
+            2,
+            Changes { key: Some(column(&[None, Some("k")])), ..Changes::default() },
+            true,
+            |_, _| {},
+        );
         assert_eq!(text(&assembler.finish().key.unwrap()), [None, Some("k")]);
     }
 
@@ -347,16 +401,62 @@ mod tests {
         let batch = batch(&["a", "b", "c"]);
         let mut assembler = Assembler::new(&batch, &[0, 1, 2]);
         let keep = || Patch { payload: Change::Keep, key: Change::Keep, headers: None };
-        assembler.patch(keep());
+        assembler.patch(keep()).unwrap();
         let header = |name: &str, value| HeaderResult { name: name.to_owned(), value };
         assembler
-            .patch(Patch { headers: Some(vec![header("x", None), header("x", Some(vec![1]))]), ..keep() });
-        assembler.patch(keep());
+            .patch(Patch { headers: Some(vec![header("x", None), header("x", Some(vec![1]))]), ..keep() })
+            .unwrap();
+        assembler.patch(keep()).unwrap();
         let headers = assembler.finish().headers.unwrap();
         let of = |row| headers.get(row).collect::<Vec<_>>();
         assert_eq!(of(0), [(&b"h"[..], Some(&b"a"[..]))]);
         assert_eq!(of(1), [(&b"x"[..], None), (&b"x"[..], Some(&[1][..]))]);
         assert_eq!(of(2), [(&b"h"[..], Some(&b"c"[..]))]);
+    }
+
+    #[test]
+    fn a_row_that_has_no_room_beside_the_others_is_told_and_has_no_value() {
+        let batch = batch(&["aaaa", "bbbb", "cccc", "dddd", "eeee"]);
+        let set = |text: &str| Patch { payload: Change::Set(text.into()), key: Change::Keep, headers: None };
+        let full = || Err(loom_types::ColumnFull { limit: 14 });
+        // Rows before the first change are copied then, and rows behind it are kept.
+        let mut assembler = Assembler { room: 14, ..Assembler::new(&batch, &[0, 1, 2, 3, 4]) };
+        assembler.keep();
+        assert_eq!(assembler.patch(set("B")), Ok(()));
+        assert_eq!(assembler.patch(set("CCCCCCCCCC")), full());
+        let keep = Patch { payload: Change::Keep, key: Change::Keep, headers: None };
+        assert_eq!(assembler.patch(keep.clone()), Ok(()));
+        assert_eq!(assembler.patch(set("EEEEE")), Ok(()));
+        let payload = assembler.finish().payload.unwrap();
+        assert_eq!(text(&payload), [Some("aaaa"), Some("B"), None, Some("dddd"), Some("EEEEE")]);
+        // Where those before have no room already, nothing changes at all.
+        let mut assembler = Assembler { room: 14, ..Assembler::new(&batch, &[0, 1, 2, 3, 4]) };
+        (0..4).for_each(|_| assembler.keep());
+        assert_eq!(assembler.patch(set("E")), full());
+        assert!(assembler.finish().payload.is_none());
+        // Columns tell each row that has none, by its place among theirs.
+        let mut assembler = Assembler { room: 14, ..Assembler::new(&batch, &[0, 1, 2, 3, 4]) };
+        assembler.keep();
+        let answer = column(&[Some("B"), Some("CCCCCCCCCCCC"), Some("D"), Some("EEEEEEEEEEE")]);
+        let mut told = Vec::new();
+        let changes = Changes { payload: Some(answer), ..Changes::default() };
+        assembler.columns(4, changes, false, |row, _| told.push(row));
+        assert_eq!(told, [1, 3]);
+        assert_eq!(
+            text(&assembler.finish().payload.unwrap()),
+            [Some("aaaa"), Some("B"), None, Some("D"), None]
+        );
+        // Headers alike.
+        let header = |name: &str| HeaderResult { name: name.to_owned(), value: None };
+        let headed = |name: &str| Patch { headers: Some(vec![header(name)]), ..keep.clone() };
+        let mut assembler = Assembler { room: 30, ..Assembler::new(&batch, &[0, 1, 2]) };
+        assert_eq!(assembler.patch(headed("first")), Ok(()));
+        assert_eq!(assembler.patch(headed("much too long")), Err(loom_types::ColumnFull { limit: 30 }));
+        let headers = {
+            assembler.keep();
+            assembler.finish().headers.unwrap()
+        };
+        assert_eq!([0, 1, 2].map(|row| headers.get(row).len()), [1, 0, 1]);
     }
 
     #[test]

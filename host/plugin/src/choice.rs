@@ -10,7 +10,7 @@ use crate::instance::{CallTime, Instance, role_missing};
 use crate::node::node;
 use crate::plain::with_message;
 use crate::plugin::{Plugin, StartError};
-use crate::role::{Collector, Failures, Role, Room, Unit};
+use crate::role::{Collector, Failures, Role, Room, Unit, no_room};
 
 node! {
     /// A selector plugin at one node, on one worker.
@@ -37,7 +37,7 @@ pub(crate) struct ChoiceOut {
 impl Collector for ChoiceOut {
     fn fail(&mut self, cause: Cause, reason: String) {
         self.failures.book(self.chosen.len(), cause, reason);
-        self.chosen.push(None);
+        self.none();
     }
 }
 
@@ -52,14 +52,20 @@ impl ChoiceOut {
             Ok(chosen) => chosen,
             Err(failure) => return self.fail_all(1, failure),
         };
-        match self.room.take(chosen.as_ref().map_or(0, Vec::len)) {
-            Ok(()) => self.chosen.push(chosen.as_deref()),
-            Err(reason) => self.fail(Cause::Fail, reason),
+        let room = self.room.take(chosen.as_ref().map_or(0, Vec::len));
+        let pushed = room.and_then(|()| self.chosen.push(chosen.as_deref()).map_err(no_room));
+        if let Err(reason) = pushed {
+            self.fail(Cause::Fail, reason);
         }
     }
 
+    fn none(&mut self) {
+        let pushed = self.chosen.push(None);
+        debug_assert!(pushed.is_ok(), "nothing always has room");
+    }
+
     pub(crate) fn finish(mut self, answered: u32) -> ChoiceAnswers {
-        (self.chosen.len()..self.rows).for_each(|_| self.chosen.push(None));
+        (self.chosen.len()..self.rows).for_each(|_| self.none());
         ChoiceAnswers { answered, chosen: self.chosen.finish(), failures: self.failures.booked }
     }
 }

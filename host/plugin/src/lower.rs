@@ -308,15 +308,17 @@ mod tests {
             let (payload, key, value) = (format!("p{i}"), format!("k{i}"), format!("{i}"));
             builder.header(b"a", Some(value.as_bytes()));
             builder.header(b"b", None);
-            builder.push(RecordRef {
-                topic: (i % 2) as u16,
-                partition: 3,
-                offset: RecordOffset(100 + i as i64),
-                timestamp_ms: (i % 2 == 0).then_some(7),
-                key: Some(key.as_bytes()),
-                payload: (i % 3 != 2).then_some(payload.as_bytes()),
-                row: "",
-            });
+            builder
+                .push(RecordRef {
+                    topic: (i % 2) as u16,
+                    partition: 3,
+                    offset: RecordOffset(100 + i as i64),
+                    timestamp_ms: (i % 2 == 0).then_some(7),
+                    key: Some(key.as_bytes()),
+                    payload: (i % 3 != 2).then_some(payload.as_bytes()),
+                    row: "",
+                })
+                .unwrap();
         }
         builder.finish()
     }
@@ -395,15 +397,17 @@ mod tests {
     #[test]
     fn a_batch_without_keys_and_headers_has_columns_of_nothing() {
         let mut builder = BatchBuilder::new(Arc::from(vec![Arc::from("in")]));
-        builder.push(RecordRef {
-            topic: 0,
-            partition: 0,
-            offset: RecordOffset(0),
-            timestamp_ms: None,
-            key: None,
-            payload: Some(b"x"),
-            row: "2.0",
-        });
+        builder
+            .push(RecordRef {
+                topic: 0,
+                partition: 0,
+                offset: RecordOffset(0),
+                timestamp_ms: None,
+                key: None,
+                payload: Some(b"x"),
+                row: "2.0",
+            })
+            .unwrap();
         let batch = builder.finish();
         let mut crossing = all(&[]);
         let topics = crossing.topics(&batch);

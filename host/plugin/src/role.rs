@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use loom_types::Batch;
+use loom_types::{Batch, ColumnFull};
 
 use crate::answers::{Cause, RowFailure, told};
 use crate::bindings::loom::plugin::types::Failure;
@@ -87,6 +87,11 @@ impl Failures {
     pub(crate) fn book(&mut self, position: usize, cause: Cause, reason: String) {
         self.booked.push(RowFailure { position: position as u32, cause, reason });
     }
+}
+
+/// What a row is told whose values have no room beside those of others.
+pub(crate) fn no_room(full: ColumnFull) -> String {
+    format!("its values have no room beside those of the records that it came with: {full}")
 }
 
 /// What the answers of one run of calls may hold, in bytes.

@@ -1,5 +1,6 @@
 //! Rows that were made from records, put together as one batch: checked, in the order of their records, named.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use loom_types::{Batch, BytesBuilder, BytesColumn, Changes, HeaderBuilder, HeaderColumn};
@@ -8,14 +9,11 @@ use crate::answers::{Cause, ExpandAnswers, told};
 use crate::bindings::loom::plugin::columns;
 use crate::bindings::loom::plugin::types::{Failure, Row};
 use crate::calls::checked_failures;
-use crate::changes::{Assembler, bytes_of, checked};
-use crate::role::{Collector, Failures, Room};
+use crate::changes::{Assembler, HEADER_BYTES, bytes_of, checked};
+use crate::role::{Collector, Failures, Room, no_room};
 
 /// What a row costs beside its bytes: its original, its offsets, the number in its name.
 const ROW_BYTES: usize = 40;
-
-/// What a header costs beside its bytes.
-const HEADER_BYTES: usize = 12;
 
 /// Rows and failures so far.
 pub(crate) struct RowsOut<'a> {
@@ -76,9 +74,14 @@ impl<'a> RowsOut<'a> {
         }
         let count = rows.len() as u32;
         self.assembler.made_from((0..count).map(|_| input));
-        rows.into_iter().for_each(|row| self.assembler.row(row));
+        let at = self.done();
+        let pushed = rows.into_iter().fold(Ok(()), |pushed, row| self.assembler.row(row).and(pushed));
+        if let Err(full) = pushed {
+            // Cannot happen while all rows are counted against a lower bound. Those that are there belong to no answer.
+            self.failures.book(at, Cause::Fail, no_room(full));
+        }
         self.end_input(count);
-        true
+        pushed.is_ok()
     }
 
     /// What was made of the next inputs, in one; an error names what breaks the contract.
@@ -101,11 +104,15 @@ impl<'a> RowsOut<'a> {
         let mut counts = vec![0_u32; inputs];
         origin.iter().for_each(|origin| counts[*origin as usize] += 1);
         self.assembler.made_from(origin.iter().map(|origin| about[*origin as usize]));
-        self.assembler.columns(origin.len(), changes, whole);
+        // Cannot be full while all rows are counted against a lower bound.
+        let mut booked: BTreeMap<usize, (Cause, String)> = BTreeMap::new();
+        self.assembler.columns(origin.len(), changes, whole, |row, full| {
+            booked.insert(origin[row] as usize, (Cause::Fail, no_room(full)));
+        });
         counts.into_iter().for_each(|count| self.end_input(count));
-        for (input, failure) in failures {
-            let (cause, reason) = told(failure);
-            self.failures.book(done + input as usize, cause, reason);
+        booked.extend(failures.into_iter().map(|(input, failure)| (input as usize, told(failure))));
+        for (input, (cause, reason)) in booked {
+            self.failures.book(done + input, cause, reason);
         }
         Ok(())
     }
@@ -163,7 +170,8 @@ impl Names {
         let dot = if origin.is_empty() { "" } else { "." };
         // Writing to a string cannot fail.
         let _ = write!(self.text, "{origin}{dot}{place}");
-        self.names.push(Some(self.text.as_bytes()));
+        let pushed = self.names.push_or_null(Some(self.text.as_bytes()));
+        debug_assert!(pushed.is_ok(), "names are counted with their rows");
     }
 
     pub(crate) fn finish(mut self) -> BytesColumn {
@@ -203,14 +211,17 @@ fn check(inputs: usize, answer: columns::Rows) -> Result<Made, String> {
 fn taken(changes: &Changes, order: &[u32]) -> Changes {
     let bytes = |column: &BytesColumn| {
         let mut builder = BytesBuilder::with_capacity(order.len(), column.values().len());
-        order.iter().for_each(|row| builder.push(column.get(*row as usize)));
+        for row in order {
+            let pushed = builder.push_or_null(column.get(*row as usize));
+            debug_assert!(pushed.is_ok(), "a part has room where the whole had");
+        }
         builder.finish()
     };
     let headers = |column: &HeaderColumn| {
         let mut builder = HeaderBuilder::new();
         for row in order {
-            column.get(*row as usize).for_each(|(name, value)| builder.push(name, value));
-            builder.end_row();
+            let pushed = builder.push_row(column.get(*row as usize));
+            debug_assert!(pushed.is_ok(), "a part has room where the whole had");
         }
         builder.finish()
     };
@@ -236,15 +247,17 @@ mod tests {
         let mut builder = BatchBuilder::new(Arc::from(vec![Arc::from("in")]));
         for (i, row) in names.iter().enumerate() {
             builder.header(b"h", Some(&[b'0' + i as u8]));
-            builder.push(RecordRef {
-                topic: 0,
-                partition: 0,
-                offset: RecordOffset(i as i64),
-                timestamp_ms: Some(7),
-                key: Some(format!("k{i}").as_bytes()),
-                payload: Some(b"in"),
-                row,
-            });
+            builder
+                .push(RecordRef {
+                    topic: 0,
+                    partition: 0,
+                    offset: RecordOffset(i as i64),
+                    timestamp_ms: Some(7),
+                    key: Some(format!("k{i}").as_bytes()),
+                    payload: Some(b"in"),
+                    row,
+                })
+                .unwrap();
         }
         builder.finish()
     }
@@ -339,15 +352,17 @@ mod tests {
         let mut builder = BatchBuilder::new(Arc::from(vec![Arc::from("in")]));
         let key = vec![b'k'; 1 << 20];
         for offset in 0..2 {
-            builder.push(RecordRef {
-                topic: 0,
-                partition: 0,
-                offset: RecordOffset(offset),
-                timestamp_ms: None,
-                key: Some(&key),
-                payload: None,
-                row: "",
-            });
+            builder
+                .push(RecordRef {
+                    topic: 0,
+                    partition: 0,
+                    offset: RecordOffset(offset),
+                    timestamp_ms: None,
+                    key: Some(&key),
+                    payload: None,
+                    row: "",
+                })
+                .unwrap();
         }
         let batch = builder.finish();
         let many = || columns(&[0; 1100], &["x"; 1100]);

@@ -8,14 +8,14 @@ use crate::bindings::exports::loom::plugin::{batch_step, column_step, step};
 use crate::bindings::loom::plugin::columns;
 use crate::bindings::loom::plugin::types::{Change, Failure, Patch};
 use crate::calls::checked_failures;
-use crate::changes::{Assembler, bytes_of, checked};
+use crate::changes::{Assembler, HEADER_BYTES, bytes_of, checked};
 use crate::fault::Fault;
 use crate::instance::{CallTime, Instance, role_missing};
 use crate::lower::Crossing;
 use crate::node::node;
 use crate::plain::{with_message, with_messages};
 use crate::plugin::{Plugin, StartError};
-use crate::role::{Collector, Failures, Role, Room, Unit};
+use crate::role::{Collector, Failures, Role, Room, Unit, no_room};
 
 node! {
     /// A step plugin at one node, on one worker.
@@ -47,7 +47,7 @@ pub(crate) struct StepOut<'a> {
 impl Collector for StepOut<'_> {
     fn fail(&mut self, cause: Cause, reason: String) {
         self.failures.book(self.assembler.done(), cause, reason);
-        self.assembler.keep(1);
+        self.assembler.keep();
     }
 }
 
@@ -75,11 +75,15 @@ impl<'a> StepOut<'a> {
             Change::Set(value) => value.len(),
             Change::Keep | Change::Clear => 0,
         };
-        let headers =
-            patch.headers.iter().flatten().map(|h| h.name.len() + h.value.as_ref().map_or(0, Vec::len));
-        match self.room.take(size(&patch.payload) + size(&patch.key) + headers.sum::<usize>()) {
-            Ok(()) => self.assembler.patch(patch),
-            Err(reason) => self.fail(Cause::Fail, reason),
+        let headers = patch.headers.iter().flatten();
+        let headers = headers.map(|h| h.name.len() + h.value.as_ref().map_or(0, Vec::len) + HEADER_BYTES);
+        if let Err(reason) = self.room.take(size(&patch.payload) + size(&patch.key) + headers.sum::<usize>())
+        {
+            return self.fail(Cause::Fail, reason);
+        }
+        let row = self.assembler.done();
+        if let Err(full) = self.assembler.patch(patch) {
+            self.failures.book(row, Cause::Fail, no_room(full));
         }
     }
 
@@ -91,11 +95,24 @@ impl<'a> StepOut<'a> {
             return Ok(());
         }
         let done = self.assembler.done();
+        let mut full = Vec::new();
+        self.assembler.columns(rows, changes, rows == self.rows, |row, error| full.push((row, error)));
+        let mut full = full.into_iter().peekable();
+        let no_room = |row, error| (row, Cause::Fail, no_room(error));
+        let mut booked = Vec::new();
         for (row, failure) in failures {
+            let row = row as usize;
+            while let Some((at, error)) = full.next_if(|(at, _)| *at <= row) {
+                // What failed anyway needs no room.
+                booked.extend((at < row).then(|| no_room(at, error)));
+            }
             let (cause, reason) = told(failure);
-            self.failures.book(done + row as usize, cause, reason);
+            booked.push((row, cause, reason));
         }
-        self.assembler.columns(rows, changes, rows == self.rows);
+        booked.extend(full.map(|(row, error)| no_room(row, error)));
+        for (row, cause, reason) in booked {
+            self.failures.book(done + row, cause, reason);
+        }
         Ok(())
     }
 

@@ -67,7 +67,7 @@ pub(crate) fn judge(
         return Judged::Leaves(retries_used_up(row, &reason));
     }
     let wait = wait_after(row.attempts, random);
-    Judged::Again(row.after(&reason), wait)
+    Judged::Again(row.after(reason), wait)
 }
 
 /// What a failure of a call is to the record.
@@ -141,6 +141,11 @@ impl Lanes {
     /// Every row that waits, lane by lane.
     pub(crate) fn rows(&self) -> impl Iterator<Item = &Row> {
         self.lanes.values().flat_map(|lane| &lane.rows)
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn rows_mut(&mut self) -> impl Iterator<Item = &mut Row> {
+        self.lanes.values_mut().flat_map(|lane| &mut lane.rows)
     }
 
     /// Takes every row out.

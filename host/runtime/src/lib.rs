@@ -14,6 +14,7 @@ mod clock;
 mod engine;
 mod envelope;
 mod failure;
+mod holdings;
 mod identity;
 mod keeper;
 mod late;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use loom_delivery::Token;
-use loom_types::{Batch, Ending, ErrorKind, PartitionId, Place};
+use loom_types::{Batch, ColumnFull, Ending, ErrorKind, Moves, PartitionId, Place};
 
 /// Rows of one batch that move together.
 #[derive(Debug)]
@@ -127,8 +127,8 @@ impl Row {
         Row { batch, id, token, route, attempts, answer: None, resent: false }
     }
 
-    /// The same, to be tried again because of this answer.
-    pub(crate) fn after(self, answer: &str) -> Self {
+    /// The same, to be tried again because of this answer. Rows that have one answer share it.
+    pub(crate) fn after(self, answer: impl Into<Arc<str>>) -> Self {
         Row { answer: Some(answer.into()), ..self }
     }
 
@@ -136,10 +136,24 @@ impl Row {
         self.token.partition()
     }
 
+    /// Goes on as its copy, where there is one.
+    pub(crate) fn follow(&mut self, moves: &Moves) {
+        moves.row(&mut self.batch, &mut self.id);
+    }
+
     /// What it counts towards bounds of bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.batch.row_bytes(self.id) as u64
     }
+}
+
+/// What the host makes of the rows that come to a node together, in bytes: as much as plugins may make of them. What passes
+/// it is its row's error.
+pub(crate) const MADE_BYTES: usize = 1 << 30;
+
+/// Why a row fails whose values have no room beside those of the rows that it came with.
+pub(crate) fn no_room(full: ColumnFull) -> String {
+    format!("the value has no room beside those of the records that it came with: {full}")
 }
 
 /// The batches that rows of several are gathered from, each once.
@@ -166,13 +180,18 @@ impl Parts {
         }
     }
 
-    /// What a row counts towards bounds of bytes.
-    pub(crate) fn row_bytes(&self, (part, row): Place) -> usize {
-        self.0[part as usize].row_bytes(row)
+    /// What a row takes as a copy.
+    pub(crate) fn row_memory(&self, (part, row): Place) -> usize {
+        self.0[part as usize].row_memory(row)
     }
 
-    /// One batch of the rows at these places.
-    pub(crate) fn gather(&self, places: &[Place]) -> Batch {
+    /// A row as a batch that shares what it has.
+    pub(crate) fn one(&self, (part, row): Place) -> Batch {
+        self.0[part as usize].select(&[row])
+    }
+
+    /// One batch of the rows at these places; an error is a column that would be too large.
+    pub(crate) fn gather(&self, places: &[Place]) -> Result<Batch, ColumnFull> {
         let parts: Vec<&Batch> = self.0.iter().map(|part| &**part).collect();
         Batch::gather(&parts, places)
     }

@@ -32,6 +32,8 @@ mod forks;
 mod from;
 #[path = "flows/harness.rs"]
 mod harness;
+#[path = "flows/kept.rs"]
+mod kept;
 #[path = "flows/lease.rs"]
 mod lease;
 #[path = "flows/logs.rs"]

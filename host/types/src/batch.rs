@@ -1,16 +1,22 @@
 //! A batch: many rows as columns, immutable and shared. A branch of the flow is a batch and the ids of its rows;
 //! nothing is copied until bytes cross into a plugin or out to Kafka.
 
+mod copy;
 mod gather;
+mod moves;
 
 use std::sync::Arc;
 
-use crate::column::{BytesBuilder, BytesColumn, Column};
+use crate::column::{BytesBuilder, BytesColumn, Column, ColumnFull};
 use crate::headers::{HeaderBuilder, HeaderColumn, HeaderIter};
 use crate::ids::RecordOffset;
 use crate::source::{Source, SourceBuilder, SourceColumn};
 
 pub use gather::Place;
+pub use moves::{Move, Moves};
+
+/// What a row takes beside its bytes: where it came from, and its places in the columns.
+const ROW_OVERHEAD: usize = 48;
 
 /// Row ids: indexes into a batch.
 pub type Rows = [u32];
@@ -127,20 +133,24 @@ impl Batch {
         self.name.is_none()
     }
 
-    /// The bytes of a row's payload and key: what bounds count.
+    /// The bytes of a row's payload, key and headers: what bounds count.
     #[must_use]
     pub fn row_bytes(&self, row: u32) -> usize {
-        self.payload(row).map_or(0, <[u8]>::len) + self.key(row).map_or(0, <[u8]>::len)
+        let (payload, key) = (self.payload(row).map_or(0, <[u8]>::len), self.key(row).map_or(0, <[u8]>::len));
+        payload + key + self.header_bytes(row)
     }
 
-    /// The bytes of a row's payload, key and headers: what it takes to hand it on.
+    /// The bytes of a row's headers, with what each takes beside its text.
     #[must_use]
-    pub fn whole_row_bytes(&self, row: u32) -> usize {
-        let headers = match &self.headers {
-            Some(_) => self.headers(row).map(|(name, value)| name.len() + value.map_or(0, <[u8]>::len)).sum(),
-            None => 0,
-        };
-        self.row_bytes(row) + headers
+    pub fn header_bytes(&self, row: u32) -> usize {
+        self.headers.as_ref().map_or(0, |headers| headers.data().row_bytes(headers.at(row)))
+    }
+
+    /// The bytes that a row has to itself in memory, where it shares none with other rows.
+    #[must_use]
+    pub fn row_memory(&self, row: u32) -> usize {
+        let former = self.former_key.iter().flatten().map(|key| key.data().value(key.at(row)).len());
+        ROW_OVERHEAD + self.row_bytes(row) + self.name(row).len() + former.sum::<usize>()
     }
 
     /// The payload column.
@@ -293,6 +303,8 @@ pub struct BatchBuilder {
     source: SourceBuilder,
     name: BytesBuilder,
     named: bool,
+    /// A header of the next record had no room.
+    full: Option<ColumnFull>,
 }
 
 impl BatchBuilder {
@@ -307,6 +319,7 @@ impl BatchBuilder {
             source: SourceBuilder::new(topics),
             name: BytesBuilder::new(),
             named: false,
+            full: None,
         }
     }
 
@@ -322,36 +335,64 @@ impl BatchBuilder {
         self.source.is_empty()
     }
 
-    /// The bytes of payloads, keys and headers so far.
+    /// The bytes of payloads, keys and headers so far, each header counted with what it takes beside its text.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.payload.bytes() + self.key.bytes() + self.headers.bytes()
     }
 
-    /// Appends a header to the next record; call it before [`BatchBuilder::push`].
+    /// Appends a header to the next record; call it before [`BatchBuilder::push`], which says whether there was room.
     pub fn header(&mut self, name: &[u8], value: Option<&[u8]>) {
-        self.headers.push(name, value);
+        if let Err(full) = self.headers.push(name, value) {
+            self.full = Some(full);
+        }
     }
 
-    /// Appends a record with the headers given before it.
-    pub fn push(&mut self, record: RecordRef<'_>) {
-        self.payload.push(record.payload);
-        self.key.push(record.key);
+    /// The bytes of the headers that were given for the next record.
+    #[must_use]
+    pub fn header_bytes(&self) -> usize {
+        self.headers.open_bytes()
+    }
+
+    /// Forgets the headers that were given for the next record.
+    pub fn forget_headers(&mut self) {
+        self.headers.drop_row();
+        self.full = None;
+    }
+
+    /// Appends a record with the headers given before it. Where one of its values has no room nothing is appended, and the
+    /// headers are forgotten. An empty builder has room for every record that Kafka can hold.
+    pub fn push(&mut self, record: RecordRef<'_>) -> Result<(), ColumnFull> {
+        let row = self.len();
+        if let Err(full) = self.push_values(record) {
+            self.payload.truncate(row);
+            self.key.truncate(row);
+            self.name.truncate(row);
+            self.headers.drop_row();
+            return Err(full);
+        }
         self.keyed |= record.key.is_some();
         self.headers.end_row();
+        self.source.push(record.topic, record.partition, record.offset, record.timestamp_ms);
+        Ok(())
+    }
+
+    fn push_values(&mut self, record: RecordRef<'_>) -> Result<(), ColumnFull> {
+        if let Some(full) = self.full.take() {
+            return Err(full);
+        }
+        self.payload.push(record.payload)?;
+        self.key.push(record.key)?;
         if !record.row.is_empty() && !self.named {
             self.named = true;
-            (0..self.len()).for_each(|_| self.name.push(Some(b"")));
+            (0..self.len()).try_for_each(|_| self.name.push(Some(b"")))?;
         }
-        if self.named {
-            self.name.push(Some(record.row.as_bytes()));
-        }
-        self.source.push(record.topic, record.partition, record.offset, record.timestamp_ms);
+        if self.named { self.name.push(Some(record.row.as_bytes())) } else { Ok(()) }
     }
 
     /// Appends a row of a batch that was built for the same topics, so that the batch need not be kept for it. Keys before
     /// [`Batch::rekeyed`] do not come along. Panics when there is no such row.
-    pub fn push_row(&mut self, batch: &Batch, row: u32) {
+    pub fn push_row(&mut self, batch: &Batch, row: u32) -> Result<(), ColumnFull> {
         for (name, value) in batch.headers(row) {
             self.header(name, value);
         }
@@ -366,7 +407,7 @@ impl BatchBuilder {
             key: batch.key(row),
             payload: batch.payload(row),
             row: batch.name(row),
-        });
+        })
     }
 
     /// The offset of a row that was appended. Panics when there is no such row.
@@ -375,10 +416,17 @@ impl BatchBuilder {
         self.source.offset(row)
     }
 
-    /// The bytes of a row's payload and key. Panics when there is no such row.
+    /// The bytes of a row's payload, key and headers. Panics when there is no such row.
     #[must_use]
     pub fn row_bytes(&self, row: usize) -> usize {
-        self.payload.row_bytes(row) + self.key.row_bytes(row)
+        self.payload.row_bytes(row) + self.key.row_bytes(row) + self.headers.row_bytes(row)
+    }
+
+    /// The bytes that were allocated for it.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        let columns = self.payload.capacity() + self.key.capacity() + self.name.capacity();
+        columns + self.headers.capacity() + self.source.capacity()
     }
 
     /// The batch so far; the builder is empty afterwards.
@@ -412,15 +460,17 @@ mod tests {
         let mut builder = BatchBuilder::new(Arc::from(vec![Arc::from("in")]));
         for (offset, letter) in text.bytes().enumerate() {
             builder.header(b"n", Some(&[letter]));
-            builder.push(RecordRef {
-                topic: 0,
-                partition: 3,
-                offset: RecordOffset(offset as i64),
-                timestamp_ms: Some(7),
-                key: (letter != b'c').then_some(&[letter][..]),
-                payload: Some(&[letter]),
-                row: "",
-            });
+            builder
+                .push(RecordRef {
+                    topic: 0,
+                    partition: 3,
+                    offset: RecordOffset(offset as i64),
+                    timestamp_ms: Some(7),
+                    key: (letter != b'c').then_some(&[letter][..]),
+                    payload: Some(&[letter]),
+                    row: "",
+                })
+                .unwrap();
         }
         builder.finish()
     }
@@ -429,8 +479,8 @@ mod tests {
     fn selected_rows_keep_their_columns_together_through_changes() {
         let batch = letters("abcdef").select(&[1, 2, 4]).select(&[2, 1]);
         let mut payload = BytesBuilder::new();
-        payload.push(Some(b"E"));
-        payload.push(None);
+        payload.push(Some(b"E")).unwrap();
+        payload.push(None).unwrap();
         let batch =
             batch.with(Changes { payload: Some(payload.finish()), ..Changes::default() }).select(&[1, 0, 0]);
         let seen: Vec<_> = (0..3)
@@ -447,7 +497,7 @@ mod tests {
     #[test]
     fn a_rekeyed_batch_remembers_the_keys_that_it_came_with() {
         let mut key = BytesBuilder::new();
-        [None, Some(&b"new"[..]), Some(b"other")].into_iter().for_each(|value| key.push(value));
+        [None, Some(&b"new"[..]), Some(b"other")].into_iter().for_each(|value| key.push(value).unwrap());
         let batch = letters("abc").rekeyed(key.finish()).select(&[1, 2]);
         assert_eq!((batch.key(0), batch.key(1)), (Some(&b"new"[..]), Some(&b"other"[..])));
         let former = batch.with_former_keys();
@@ -460,7 +510,7 @@ mod tests {
         let batch = letters("ab");
         assert!(batch.is_plain());
         let mut names = BytesBuilder::new();
-        [&b"0"[..], b"0", b"1"].into_iter().for_each(|name| names.push(Some(name)));
+        [&b"0"[..], b"0", b"1"].into_iter().for_each(|name| names.push(Some(name)).unwrap());
         let batch = batch.select(&[0, 1, 1]).named(names.finish()).select(&[2, 0]);
         let of = |row| (batch.source(row).offset.0, batch.source(row).row, batch.name(row));
         assert_eq!((of(0), of(1)), ((1, "1", "1"), (0, "0", "0")));
@@ -477,11 +527,11 @@ mod tests {
         assert_eq!((of(&batch, 0), of(&batch, 1)), (Some("language".to_owned()), Some("store".to_owned())));
         assert_eq!((batch.type_number(0), batch.type_number(1)), (Some(1), Some(0)));
         let mut names = BytesBuilder::new();
-        names.push(Some(b"0"));
+        names.push(Some(b"0")).unwrap();
         let made = batch.select(&[0]).named(names.finish());
         assert_eq!(of(&made, 0), None);
         let others = letters("d").typed(Arc::from(vec![Arc::from("store")]), vec![0]);
-        let gathered = Batch::gather(&[&batch, &made, &others], &[(2, 0), (1, 0), (0, 0), (0, 1)]);
+        let gathered = Batch::gather(&[&batch, &made, &others], &[(2, 0), (1, 0), (0, 0), (0, 1)]).unwrap();
         let gathered = (0..4).map(|row| of(&gathered, row)).collect::<Vec<_>>();
         let (store, language) = (Some("store".to_owned()), Some("language".to_owned()));
         assert_eq!(gathered, [store.clone(), None, language, store]);
@@ -491,12 +541,12 @@ mod tests {
     fn rows_of_several_batches_are_gathered_whole() {
         let batch = letters("abcd");
         let mut names = BytesBuilder::new();
-        [&b"0"[..], b"1"].into_iter().for_each(|name| names.push(Some(name)));
+        [&b"0"[..], b"1"].into_iter().for_each(|name| names.push(Some(name)).unwrap());
         let named = batch.select(&[2, 2]).named(names.finish());
         let mut builder = BatchBuilder::new(batch.source_column().data().topics().clone());
-        builder.push_row(&batch, 3);
-        builder.push_row(&named, 1);
-        assert_eq!(builder.bytes(), batch.whole_row_bytes(3) + named.whole_row_bytes(1));
+        builder.push_row(&batch, 3).unwrap();
+        builder.push_row(&named, 1).unwrap();
+        assert_eq!(builder.bytes(), batch.row_bytes(3) + named.row_bytes(1));
         let gathered = builder.finish();
         let of = |row| {
             let headers: Vec<_> = gathered.headers(row).map(|(_, value)| value.unwrap().to_vec()).collect();
@@ -518,7 +568,9 @@ mod tests {
         for row in ["", "2.0", ""] {
             let (key, payload) = (None, None);
             let offset = RecordOffset(0);
-            builder.push(RecordRef { topic: 0, partition: 0, offset, timestamp_ms: None, key, payload, row });
+            builder
+                .push(RecordRef { topic: 0, partition: 0, offset, timestamp_ms: None, key, payload, row })
+                .unwrap();
         }
         let batch = builder.finish();
         assert_eq!([0, 1, 2].map(|row| batch.name(row)), ["", "2.0", ""]);

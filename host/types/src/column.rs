@@ -51,6 +51,27 @@ impl fmt::Display for ColumnError {
 
 impl std::error::Error for ColumnError {}
 
+/// A column has no room for a value: its offsets have 31 bits, and whoever fills it may have set a lower bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ColumnFull {
+    /// The bytes that the column may have.
+    pub limit: usize,
+}
+
+impl fmt::Display for ColumnFull {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a column holds at most {} bytes", self.limit)
+    }
+}
+
+impl std::error::Error for ColumnFull {}
+
+/// Bytes that a column may have more than it needs, and a quarter of those that it needs.
+const SLACK: usize = 4096;
+
+/// The bytes, or values, that any column may have.
+pub(crate) const MOST: usize = i32::MAX as usize;
+
 /// A column of optional byte strings.
 #[derive(Clone, Debug)]
 pub struct BytesColumn {
@@ -141,6 +162,12 @@ impl BytesColumn {
         &self.offsets
     }
 
+    /// The bytes that it takes in memory.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.values.capacity() + self.offsets.inner().capacity() + self.len() / 8
+    }
+
     /// The validity bitmap, where a row is null.
     #[must_use]
     pub fn validity(&self) -> Option<&NullBuffer> {
@@ -148,13 +175,15 @@ impl BytesColumn {
     }
 }
 
-/// Builds a [`BytesColumn`] row by row. Reusable: `finish` leaves it empty.
+/// Builds a [`BytesColumn`] row by row, within a bound. Reusable: `finish` leaves it empty.
 #[derive(Debug)]
 pub struct BytesBuilder {
     values: Vec<u8>,
     offsets: Vec<i32>,
     validity: Vec<u8>,
     nulls: usize,
+    /// Bytes of values, at most.
+    limit: usize,
 }
 
 impl Default for BytesBuilder {
@@ -167,7 +196,14 @@ impl BytesBuilder {
     /// An empty builder.
     #[must_use]
     pub fn new() -> Self {
-        BytesBuilder { values: Vec::new(), offsets: vec![0], validity: Vec::new(), nulls: 0 }
+        BytesBuilder { values: Vec::new(), offsets: vec![0], validity: Vec::new(), nulls: 0, limit: MOST }
+    }
+
+    /// The same, which takes no more than so many bytes of values; a column never has more than 2 GiB.
+    #[must_use]
+    pub fn within(mut self, limit: usize) -> Self {
+        self.limit = limit.min(MOST);
+        self
     }
 
     /// An empty builder with room for this much.
@@ -180,6 +216,7 @@ impl BytesBuilder {
             offsets,
             validity: Vec::with_capacity(rows / 8 + 1),
             nulls: 0,
+            limit: MOST,
         }
     }
 
@@ -204,11 +241,29 @@ impl BytesBuilder {
     /// The bytes of a row. Panics when there is no such row.
     #[must_use]
     pub fn row_bytes(&self, row: usize) -> usize {
-        (self.offsets[row + 1] - self.offsets[row]) as usize
+        self.bytes_of(row, row + 1)
     }
 
-    /// Appends a row. Panics when the column would pass 2 GiB; callers bound batches far below that.
-    pub fn push(&mut self, value: Option<&[u8]>) {
+    /// The bytes of these rows. Panics when there are no such rows.
+    pub(crate) fn bytes_of(&self, from: usize, to: usize) -> usize {
+        (self.offsets[to] - self.offsets[from]) as usize
+    }
+
+    /// The bytes that were allocated for it.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.values.capacity() + 4 * self.offsets.capacity() + self.validity.capacity()
+    }
+
+    /// Whether there is room for so many bytes more.
+    pub fn has_room(&self, bytes: usize) -> Result<(), ColumnFull> {
+        let fits = self.values.len().checked_add(bytes).is_some_and(|end| end <= self.limit);
+        if fits { Ok(()) } else { Err(ColumnFull { limit: self.limit }) }
+    }
+
+    /// Appends a row. Where its bytes have no room nothing is appended; no bytes always have room.
+    pub fn push(&mut self, value: Option<&[u8]>) -> Result<(), ColumnFull> {
+        self.has_room(value.map_or(0, <[u8]>::len))?;
         let row = self.len();
         if row.is_multiple_of(8) {
             self.validity.push(0);
@@ -220,8 +275,32 @@ impl BytesBuilder {
             }
             None => self.nulls += 1,
         }
-        let end = i32::try_from(self.values.len()).expect("a column holds less than 2 GiB");
-        self.offsets.push(end);
+        // The limit is below 2 GiB.
+        self.offsets.push(self.values.len() as i32);
+        Ok(())
+    }
+
+    /// Appends a row; where its bytes have no room, a null in its place.
+    pub fn push_or_null(&mut self, value: Option<&[u8]>) -> Result<(), ColumnFull> {
+        self.push(value).inspect_err(|_| {
+            let null = self.push(None);
+            debug_assert!(null.is_ok(), "a null has no bytes");
+        })
+    }
+
+    /// Takes away all rows from this one on.
+    pub(crate) fn truncate(&mut self, rows: usize) {
+        for row in rows..self.len() {
+            self.nulls -= usize::from(self.validity[row / 8] >> (row % 8) & 1 == 0);
+        }
+        if rows < self.len() {
+            self.offsets.truncate(rows + 1);
+            self.values.truncate(self.offsets[rows] as usize);
+            self.validity.truncate(rows.div_ceil(8));
+            if !rows.is_multiple_of(8) {
+                self.validity[rows / 8] &= (1 << (rows % 8)) - 1;
+            }
+        }
     }
 
     /// The column so far; the builder is empty afterwards.
@@ -232,11 +311,12 @@ impl BytesBuilder {
         self.validity.clear();
         self.nulls = 0;
         let offsets = std::mem::replace(&mut self.offsets, vec![0]);
-        BytesColumn {
-            values: Buffer::from_vec(std::mem::take(&mut self.values)),
-            offsets: ScalarBuffer::from(offsets),
-            validity,
+        let mut values = std::mem::take(&mut self.values);
+        // Columns live on, and what they grew by is nobody's; a little is not worth the call.
+        if values.capacity() > values.len() / 4 * 5 + SLACK {
+            values.shrink_to_fit();
         }
+        BytesColumn { values: Buffer::from_vec(values), offsets: ScalarBuffer::from(offsets), validity }
     }
 }
 
@@ -267,6 +347,11 @@ impl<T> Column<T> {
     #[must_use]
     pub fn data(&self) -> &T {
         &self.data
+    }
+
+    /// Names the data behind it.
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.data).addr()
     }
 
     /// Whether row i is row i of the data.
@@ -322,7 +407,7 @@ impl<T> Column<T> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{BytesBuilder, BytesColumn, ColumnError};
+    use super::{BytesBuilder, BytesColumn, ColumnError, ColumnFull};
 
     proptest! {
         #[test]
@@ -331,7 +416,7 @@ mod tests {
         ) {
             let mut builder = BytesBuilder::new();
             for row in &rows {
-                builder.push(row.as_deref());
+                builder.push(row.as_deref()).unwrap();
             }
             let column = builder.finish();
             prop_assert!(builder.is_empty());
@@ -347,6 +432,45 @@ mod tests {
                 prop_assert_eq!(again.get(index), row.as_deref());
             }
         }
+    }
+
+    proptest! {
+        #[test]
+        fn a_row_that_has_no_room_leaves_nothing_behind(
+            rows in proptest::collection::vec(proptest::option::of(0_usize..20), 0..40),
+            limit in 0_usize..100,
+        ) {
+            let mut builder = BytesBuilder::new().within(limit);
+            let mut kept: Vec<Option<Vec<u8>>> = Vec::new();
+            for (row, size) in rows.iter().enumerate() {
+                let value = size.map(|size| vec![row as u8; size]);
+                let fits = builder.bytes() + size.unwrap_or(0) <= limit;
+                prop_assert_eq!(builder.push(value.as_deref()), if fits { Ok(()) } else { Err(ColumnFull { limit }) });
+                kept.extend(fits.then_some(value));
+            }
+            // Rows that were taken away again are gone as well.
+            let left = kept.len() / 2;
+            builder.truncate(left);
+            builder.push(None).unwrap();
+            let column = builder.finish();
+            prop_assert_eq!(column.len(), left + 1);
+            for (row, value) in kept[..left].iter().enumerate() {
+                prop_assert_eq!(column.get(row), value.as_deref());
+            }
+            prop_assert_eq!(column.get(left), None);
+        }
+    }
+
+    /// No more memory is touched than the first row has.
+    #[test]
+    fn a_column_ends_below_two_gigabytes_with_an_error() {
+        let mut builder = BytesBuilder::new();
+        let half = vec![0; 1 << 20];
+        builder.push(Some(&half)).unwrap();
+        let most = vec![0_u8; i32::MAX as usize];
+        assert_eq!(builder.push(Some(&most)), Err(ColumnFull { limit: i32::MAX as usize }));
+        assert_eq!(builder.push_or_null(Some(&most)), Err(ColumnFull { limit: i32::MAX as usize }));
+        assert_eq!((builder.len(), builder.bytes()), (2, 1 << 20));
     }
 
     #[test]

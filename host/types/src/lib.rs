@@ -15,8 +15,8 @@ mod printable;
 mod source;
 
 pub use address::AddressClass;
-pub use batch::{Batch, BatchBuilder, Changes, Place, RecordRef, Rows};
-pub use column::{BytesBuilder, BytesColumn, Column, ColumnError};
+pub use batch::{Batch, BatchBuilder, Changes, Move, Moves, Place, RecordRef, Rows};
+pub use column::{BytesBuilder, BytesColumn, Column, ColumnError, ColumnFull};
 pub use headers::{HeaderBuilder, HeaderColumn, HeaderIter};
 pub use histogram::Histogram;
 pub use ids::{

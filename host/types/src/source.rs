@@ -31,6 +31,9 @@ pub fn compare_rows(one: &str, other: &str) -> Ordering {
     places(one).cmp(places(other))
 }
 
+/// What a row takes: topic, partition, offset and time.
+const ROW_MEMORY: usize = 2 + 4 + 8 + 16;
+
 /// The records that many rows came from. Which of a record's rows each is, is a column of its own: rows that are made from
 /// a record share its entry here.
 #[derive(Clone, Debug)]
@@ -105,6 +108,11 @@ impl SourceColumn {
         gathered.finish()
     }
 
+    /// The bytes that it takes in memory.
+    pub(crate) fn memory(&self) -> usize {
+        ROW_MEMORY * self.offset.capacity()
+    }
+
     /// A row's index into [`SourceColumn::topics`]. Panics when there is no such row.
     #[must_use]
     pub fn topic_index(&self, row: usize) -> u16 {
@@ -154,6 +162,11 @@ impl SourceBuilder {
         self.partition.push(partition);
         self.offset.push(offset.0);
         self.timestamp_ms.push(timestamp_ms);
+    }
+
+    /// The bytes that were allocated for it.
+    pub(crate) fn capacity(&self) -> usize {
+        ROW_MEMORY * self.offset.capacity()
     }
 
     /// The offset of a row. Panics when there is no such row.

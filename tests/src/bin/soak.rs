@@ -4,7 +4,9 @@ use std::io::Write;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use loom_tests::drill::{BrokerKills, ClusterFaults, ClusterReport, Fault, HeldFlow, HostKills, StuckRecord};
+use loom_tests::drill::{
+    BrokerKills, ClusterFaults, ClusterReport, Fault, HeldFlow, HostKills, KeptRows, StuckRecord,
+};
 use loom_tests::kafka::{Broker, Secured};
 
 const HELP: &str = "\
@@ -13,8 +15,8 @@ then looks at memory.
 
 Usage: cargo xtask soak [OPTIONS]
 
-  --only PART       This part, and others that are named so: sim, documents, kills, broker-kills, stuck, prefetch, faults,
-                    sequences
+  --only PART       This part, and others that are named so: sim, documents, kills, broker-kills, stuck, prefetch, kept,
+                    faults, sequences
   --kills N         How often the host is killed (100)
   --broker-kills N  How often the broker is killed (10)
   --rate N          Records a second (5000; 2000 to a cluster)
@@ -28,14 +30,15 @@ Usage: cargo xtask soak [OPTIONS]
   --pause MS        A broker of the cluster is paused so long (60000)
   --stuck MS        One record is stuck so long at full input (60000)
   --prefetch MIB    runtime.prefetch where a topic holds ten times that (64); 0 = leave it out
+  --kept N          So many records of 20 kB, a few of which wait, with a broker stopped (100000); 0 = leave it out
   --seed N          For the random moments (any)
 
 0 leaves a part out.
 ";
 
 /// The parts, in the order in which they are held. (The first two are other programs', and are left to `xtask`.)
-const PARTS: [&str; 8] =
-    ["sim", "documents", "kills", "broker-kills", "stuck", "prefetch", "faults", "sequences"];
+const PARTS: [&str; 9] =
+    ["sim", "documents", "kills", "broker-kills", "stuck", "prefetch", "kept", "faults", "sequences"];
 
 /// What is held, each part at full scale.
 struct Soak {
@@ -52,6 +55,7 @@ struct Soak {
     cluster: ClusterFaults,
     stuck: StuckRecord,
     held: HeldFlow,
+    kept: KeptRows,
 }
 
 impl Default for Soak {
@@ -92,6 +96,7 @@ impl Default for Soak {
                 ..StuckRecord::default()
             },
             held: HeldFlow { prefetch: 64, ..HeldFlow::default() },
+            kept: KeptRows { records: 100_000, prefetch: 64, outstanding: 64, ..KeptRows::default() },
         }
     }
 }
@@ -130,6 +135,7 @@ fn main() -> Result<()> {
             "--pause" => soak.cluster.pause = Duration::from_millis(value.into()),
             "--stuck" => soak.stuck.time = Duration::from_millis(value.into()),
             "--prefetch" => soak.held.prefetch = value.into(),
+            "--kept" => soak.kept.records = value,
             "--seed" => {
                 let seed = Some(value.into());
                 (soak.host.seed, soak.broker.seed, soak.cluster.seed) = (seed, seed, seed);
@@ -146,7 +152,8 @@ impl Soak {
     fn leave_out(&mut self) {
         let out = |part: &str| !self.only.is_empty() && self.only.iter().all(|only| only != part);
         let [kills, brokers, stuck, prefetch] = ["kills", "broker-kills", "stuck", "prefetch"].map(out);
-        let [faults, sequences] = ["faults", "sequences"].map(out);
+        let [kept, faults, sequences] = ["kept", "faults", "sequences"].map(out);
+        self.kept.records *= u32::from(!kept);
         self.host.kills *= u32::from(!kills);
         self.broker.kills *= u32::from(!brokers);
         self.stuck.time *= u32::from(!stuck);
@@ -165,10 +172,14 @@ impl Soak {
             kills(&self.host, &self.broker, &broker)?;
             memory(&self.stuck, &self.held, &broker)?;
         }
-        if !self.each_fault && self.sequences == 0 {
+        if !self.each_fault && self.sequences == 0 && self.kept.records == 0 {
             return Ok(());
         }
         let Some(cluster) = Secured::start(3)? else { bail!("the soak needs a Kafka that it may kill") };
+        if self.kept.records > 0 {
+            println!("what waits with a broker stopped: {}", self.kept.hold(&cluster.broker)?);
+            cluster.broker.heal()?;
+        }
         if self.each_fault {
             let drill = ClusterFaults { faults: Fault::ALL.to_vec(), ..self.cluster.clone() };
             report("each fault once", &drill.hold(&cluster, |_| ())?);

@@ -82,7 +82,7 @@ impl HeldFlow {
 }
 
 /// Waits until memory has not grown for a while. Returns its peak.
-fn at_rest(host: &Host) -> Result<u64> {
+pub(super) fn at_rest(host: &Host) -> Result<u64> {
     const QUIET: Duration = Duration::from_secs(3);
     host.wait_for("that it runs", |line| line.message() == "running")?;
     let start = Instant::now();

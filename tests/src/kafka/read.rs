@@ -1,6 +1,7 @@
 //! Reading topics and offsets, without being a member of any group.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -193,6 +194,19 @@ impl Broker {
             Ok((partition, end))
         };
         partitions.into_iter().map(end).collect()
+    }
+
+    /// The same for these partitions only.
+    ///
+    /// # Errors
+    /// If the topic is not there, or nobody leads one of them.
+    pub fn ends_of(&self, topic: &str, partitions: Range<i32>) -> Result<BTreeMap<i32, i64>> {
+        let consumer: BaseConsumer = self.client().create()?;
+        let end = |partition| {
+            let (_, end) = retry(|| consumer.fetch_watermarks(topic, partition, REQUEST))?;
+            Ok((partition, end))
+        };
+        partitions.map(end).collect()
     }
 
     /// A group's committed offsets for a topic; partitions without one are left out.

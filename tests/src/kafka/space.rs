@@ -76,6 +76,18 @@ impl<'a> Space<'a> {
         Ok(topic)
     }
 
+    /// Makes a topic with a partition for each of these, whose copies are on the brokers named, the first of which leads.
+    ///
+    /// # Errors
+    /// What the broker answers.
+    pub fn topic_at<const COPIES: usize>(&self, name: &str, brokers: &[[i32; COPIES]]) -> Result<String> {
+        let topic = self.name(name);
+        let copies: Vec<&[i32]> = brokers.iter().map(|brokers| &brokers[..]).collect();
+        let count = i32::try_from(brokers.len())?;
+        self.make(NewTopic::new(&topic, count, TopicReplication::Variable(&copies)), &[])?;
+        Ok(topic)
+    }
+
     fn make<'b>(&self, new: NewTopic<'b>, config: &[(&'b str, &'b str)]) -> Result<()> {
         let new = config.iter().fold(new, |new, (key, value)| new.set(key, value));
         let answers = wait(self.admin()?.create_topics([&new], &options()))?;

@@ -15,7 +15,7 @@ use loom_kafka::{
     KafkaError, Kind, Member, OffsetStore, OutputIndex, OutputInfo, OutputSettings, PartitionSource, Reader,
     Refusal, RequestId, Rights, Stamp, Taken, TopicInfo, TopicSink, Waker,
 };
-use loom_types::{Batch, BatchBuilder, CommitOffset, PartitionId, TopicPartition};
+use loom_types::{Batch, BatchBuilder, CommitOffset, Moves, PartitionId, TopicPartition};
 
 use super::life::{Life, Origin};
 
@@ -107,8 +107,13 @@ impl Broker for StagedBroker {
         })
     }
 
-    fn writer(&self, outputs: &[OutputSettings], waker: Waker) -> Result<Box<dyn TopicSink>, KafkaError> {
-        let sink = self.client.writer(outputs, waker.clone())?;
+    fn writer(
+        &self,
+        outputs: &[OutputSettings],
+        sharing: usize,
+        waker: Waker,
+    ) -> Result<Box<dyn TopicSink>, KafkaError> {
+        let sink = self.client.writer(outputs, sharing, waker.clone())?;
         let topics = outputs.iter().map(|output| output.topic.clone()).collect();
         Ok(Box::new(StagedSink { sink, topics, life: self.life.clone(), waker, refused: Vec::new() }))
     }
@@ -245,6 +250,14 @@ impl TopicSink for StagedSink {
     fn each_in_flight(&self, each: &mut dyn FnMut(OutputIndex, &Token)) {
         self.refused.iter().for_each(|(output, token, _)| each(*output, token));
         self.sink.each_in_flight(each);
+    }
+
+    fn each_held(&self, each: &mut dyn FnMut(PartitionId, &Arc<Batch>, u32)) {
+        self.sink.each_held(each);
+    }
+
+    fn move_rows(&mut self, moves: &Moves) {
+        self.sink.move_rows(moves);
     }
 
     fn client_errors(&mut self, out: &mut Vec<KafkaError>) {

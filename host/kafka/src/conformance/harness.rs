@@ -309,13 +309,24 @@ impl Writing {
         topics: &[&str],
         extra: &[(&str, &str)],
     ) -> Self {
+        Writing::sharing(fixture, broker, topics, extra, 1)
+    }
+
+    /// As one of so many writers of a process.
+    pub fn sharing(
+        fixture: &dyn Fixture,
+        broker: &dyn Broker,
+        topics: &[&str],
+        extra: &[(&str, &str)],
+        sharing: usize,
+    ) -> Self {
         let producer = producer(fixture, extra);
         let outputs: Vec<OutputSettings> = topics
             .iter()
             .map(|topic| OutputSettings { topic: (*topic).into(), producer: producer.clone() })
             .collect();
         let signal = Signal::new();
-        let sink = broker.writer(&outputs, signal.waker()).unwrap();
+        let sink = broker.writer(&outputs, sharing, signal.waker()).unwrap();
         let mut accounts = Accounts::tracked();
         accounts.add_partition(CommitOffset(0), None);
         Writing { sink, signal, accounts, acks: Vec::new(), patience: fixture.patience(), next: 0 }
@@ -331,15 +342,17 @@ impl Writing {
             }
             let offset = RecordOffset(self.next);
             self.next += 1;
-            builder.push(RecordRef {
-                topic: 0,
-                partition: 0,
-                offset,
-                timestamp_ms: record.timestamp_ms,
-                key: record.key.as_deref(),
-                payload: record.payload.as_deref(),
-                row: "",
-            });
+            builder
+                .push(RecordRef {
+                    topic: 0,
+                    partition: 0,
+                    offset,
+                    timestamp_ms: record.timestamp_ms,
+                    key: record.key.as_deref(),
+                    payload: record.payload.as_deref(),
+                    row: "",
+                })
+                .unwrap();
             tokens.push_back(self.accounts.register(PartitionId(0), offset, record.bytes() as u32));
         }
         (Arc::new(builder.finish()), tokens)

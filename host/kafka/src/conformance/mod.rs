@@ -73,6 +73,7 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("records_come_in_offset_order_each_once", reading::records_come_in_offset_order_each_once),
     ("all_parts_of_a_record_pass_untouched", reading::all_parts_of_a_record_pass_untouched),
     ("a_take_keeps_to_its_budget", reading::a_take_keeps_to_its_budget),
+    ("headers_count_towards_a_budget", reading::headers_count_towards_a_budget),
     ("reading_starts_at_the_given_offset", reading::reading_starts_at_the_given_offset),
     ("a_seek_goes_on_elsewhere", reading::a_seek_goes_on_elsewhere),
     ("a_position_out_of_range_waits_for_a_seek", reading::a_position_out_of_range_waits_for_a_seek),
@@ -111,6 +112,8 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("acknowledgements_wake", wakes::acknowledgements_wake),
     ("a_row_that_is_too_large_comes_back", writing::a_row_that_is_too_large_comes_back),
     ("a_flush_sends_what_is_held_back", writing::a_flush_sends_what_is_held_back),
+    ("a_queue_takes_so_many_bytes", writing::a_queue_takes_so_many_bytes),
+    ("a_row_comes_back_as_its_copy", writing::a_row_comes_back_as_its_copy),
     ("close_gives_every_token_back", writing::close_gives_every_token_back),
 ];
 

@@ -91,6 +91,25 @@ pub fn a_take_keeps_to_its_budget(fixture: &dyn Fixture) {
     reading.records(61);
 }
 
+pub fn headers_count_towards_a_budget(fixture: &dyn Fixture) {
+    let topic = fixture.create_topic(1);
+    let header = vec![b'h'; 200];
+    let record = |number: usize| Record::value(number.to_string()).header("h", Some(&header));
+    fixture.produce(&topic, 0, &(0..40).map(record).collect::<Vec<_>>());
+    let broker = broker(fixture);
+    let mut reading = Reading::start(fixture, &*broker, &[(&topic, 0, 0)]);
+    while reading.seen[0].records.len() < 40 {
+        let calls = reading.signal.calls();
+        let taken = reading.take(0, Budget { rows: 40, bytes: 700 });
+        assert!(taken.rows <= 3, "{} rows with 200 bytes of headers each within 700", taken.rows);
+        if taken.rows == 0 && !taken.more {
+            assert!(reading.signal.wait_beyond(calls, fixture.patience()), "nothing woke");
+        }
+    }
+    let headers = reading.seen[0].records.iter().map(|read| read.record.headers.len());
+    assert_eq!(headers.collect::<Vec<_>>(), [1; 40], "each has its own");
+}
+
 pub fn reading_starts_at_the_given_offset(fixture: &dyn Fixture) {
     let topic = fixture.create_topic(2);
     fixture.produce(&topic, 0, &numbered(0..20));

@@ -176,6 +176,50 @@ pub fn a_flush_sends_what_is_held_back(fixture: &dyn Fixture) {
     writing.assert_written();
 }
 
+/// Keys and headers count: of payloads there are none.
+pub fn a_queue_takes_so_many_bytes(fixture: &dyn Fixture) {
+    let topic = fixture.create_topic(1);
+    let broker = broker(fixture);
+    let mut writing = Writing::sharing(fixture, &*broker, &[&topic], &[], 128);
+    let (key, header) = (vec![b'k'; 50_000], vec![b'h'; 50_000]);
+    let record = Record::tombstone().keyed(key).header("h", Some(&header));
+    let (batch, mut tokens) = writing.batch(&vec![record; 40]);
+    let rows: Vec<u32> = (0..40).collect();
+    let accepted = writing.sink.send(OutputIndex(0), &batch, &rows, Stamp::Source, &mut tokens);
+    assert!((5..=10).contains(&accepted), "{accepted} rows of 100 kB in a share of 1 MiB");
+    let rest = std::sync::Arc::new(batch.select(&rows[accepted..]));
+    writing.send(0, &rest, Stamp::Source, &mut tokens);
+    writing.settle();
+    writing.assert_written();
+}
+
+pub fn a_row_comes_back_as_its_copy(fixture: &dyn Fixture) {
+    let topic = fixture.create_topic(1);
+    fixture.configure_topic(&topic, TopicConfig { max_message_bytes: 2000, compacted: false });
+    let broker = broker(fixture);
+    let mut writing = Writing::start(fixture, &*broker, &[&topic], &[]);
+    let sizes = [10, 5000, 20];
+    let records: Vec<_> = sizes.iter().map(|size| Record::value("v".repeat(*size))).collect();
+    let (batch, mut tokens) = writing.batch(&records);
+    // Each its own batch of the broker's, so that nothing but the large one is refused.
+    for row in [1, 2] {
+        let accepted = writing.sink.send(OutputIndex(0), &batch, &[row], Stamp::Source, &mut tokens);
+        assert_eq!(accepted, 1);
+        let mut moves = loom_types::Moves::new();
+        let mut held = Vec::new();
+        writing.sink.each_held(&mut |_, batch, row| held.push((batch.clone(), row)));
+        assert!(held.iter().all(|(held, at)| std::sync::Arc::ptr_eq(held, &batch) && *at == row), "{held:?}");
+        moves.add(&batch, vec![row]).expect("it is small");
+        writing.sink.move_rows(&moves);
+        writing.sink.each_held(&mut |_, batch, row| assert_eq!((batch.len(), row), (1, 0)));
+        writing.settle();
+    }
+    let acks: Vec<_> = writing.acks.iter().map(|(_, ack)| ack).collect();
+    let [Ack::Refused(refusal), Ack::Written] = acks[..] else { panic!("{acks:?}") };
+    assert_eq!(refusal.batch.payload(refusal.row).map(<[u8]>::len), Some(5000), "the row comes back");
+    tokens.into_iter().for_each(loom_delivery::Token::give_up);
+}
+
 pub fn close_gives_every_token_back(fixture: &dyn Fixture) {
     let topic = fixture.create_topic(1);
     let broker = broker(fixture);

@@ -56,6 +56,9 @@ pub(super) fn producer(settings: &ProducerSettings) -> Result<Conf, KafkaError> 
         keys.set("socket.timeout.ms", 60_000);
     }
     keys.set("message.timeout.ms", 0);
+    // What waits is bounded by the writer, which counts keys and headers as well: see `queue.rs`.
+    keys.set("queue.buffering.max.messages", 0);
+    keys.set("queue.buffering.max.kbytes", i32::MAX);
     keys.set("partitioner", "murmur2_random");
     keys.set("linger.ms", 5);
     keys.set("batch.size", BATCH_BYTES);

@@ -197,8 +197,13 @@ impl Broker for KafkaBroker {
         Ok(Reader { source: Box::new(source), offsets: Box::new(offsets) })
     }
 
-    fn writer(&self, outputs: &[OutputSettings], waker: Waker) -> Result<Box<dyn TopicSink>, KafkaError> {
-        Ok(Box::new(Writer::new(outputs, &waker, |settings| self.producer(settings))?))
+    fn writer(
+        &self,
+        outputs: &[OutputSettings],
+        sharing: usize,
+        waker: Waker,
+    ) -> Result<Box<dyn TopicSink>, KafkaError> {
+        Ok(Box::new(Writer::new(outputs, sharing, &waker, |settings| self.producer(settings))?))
     }
 }
 

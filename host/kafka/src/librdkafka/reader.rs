@@ -147,13 +147,15 @@ impl PartitionSource for Source {
             emptied = read < room;
             let (mut bytes, mut records) = (0, 0);
             while let Some(message) = self.messages.next() {
-                if !message.code().is_error() {
-                    (bytes, records) = (bytes + message.size(), records + 1);
-                }
+                let before = take.bytes;
+                records += usize::from(!message.code().is_error());
                 if take.full || take.taken.notice.is_some() || !take.message(&message, out) {
                     take.full = true;
-                    slot.aside.push_back(Aside::copy(&message, &slot.assigned));
+                    let aside = Aside::copy(&message, &slot.assigned);
+                    bytes += aside.size();
+                    slot.aside.push_back(aside);
                 }
+                bytes += take.bytes - before;
             }
             if let Some(now) = bytes.checked_div(records) {
                 // Moves at once to larger records, slowly to smaller ones: reading too few costs a call, reading
@@ -231,14 +233,12 @@ impl Take<'_> {
             self.skip(message.offset(), message.leader_epoch());
             return true;
         }
-        let size = message.size();
-        if !self.fits(size) {
-            return false;
-        }
         message.headers(|name, value| out.header(name, value));
-        self.push(message.offset(), message.timestamp(), key, payload, size, out);
-        self.taken.leader_epoch = message.leader_epoch();
-        true
+        let taken = self.push(message.offset(), message.timestamp(), key, payload, out);
+        if taken {
+            self.taken.leader_epoch = message.leader_epoch();
+        }
+        taken
     }
 
     /// Takes what was set aside; it comes back where it does not fit.
@@ -258,29 +258,32 @@ impl Take<'_> {
             self.skip(record.offset, record.leader_epoch);
             return Ok(());
         }
-        let size = key.map_or(0, <[u8]>::len) + payload.map_or(0, <[u8]>::len);
-        if !self.fits(size) {
-            return Err(Aside::Record(record));
-        }
         for (name, value) in &record.headers {
             out.header(name, value.as_deref());
         }
-        self.push(record.offset, record.timestamp_ms, key, payload, size, out);
+        if !self.push(record.offset, record.timestamp_ms, key, payload, out) {
+            return Err(Aside::Record(record));
+        }
         self.taken.leader_epoch = record.leader_epoch;
         Ok(())
     }
 
+    /// Takes a record whose headers the batch has already; false where it does not fit.
     fn push(
         &mut self,
         offset: i64,
         timestamp_ms: Option<i64>,
         key: Option<&[u8]>,
         payload: Option<&[u8]>,
-        size: usize,
         out: &mut BatchBuilder,
-    ) {
+    ) -> bool {
         let offset = RecordOffset(offset);
-        out.push(RecordRef {
+        let size = key.map_or(0, <[u8]>::len) + payload.map_or(0, <[u8]>::len) + out.header_bytes();
+        if !self.fits(size) {
+            out.forget_headers();
+            return false;
+        }
+        let pushed = out.push(RecordRef {
             topic: self.assigned.topic,
             partition: self.assigned.partition.partition,
             offset,
@@ -289,9 +292,20 @@ impl Take<'_> {
             payload,
             row: "",
         });
+        if let Err(full) = pushed {
+            // Mostly beside what other partitions gave.
+            if out.is_empty() {
+                let message =
+                    format!("record {offset} of {} cannot be held: {full}", self.assigned.partition);
+                let error = KafkaError { kind: Kind::Other, code: "RECORD_TOO_LARGE", message };
+                self.taken.notice = Some(Notice::Failed(error));
+            }
+            return false;
+        }
         self.taken.rows += 1;
         self.bytes += size;
         self.moved(offset);
+        true
     }
 
     fn skip(&mut self, offset: i64, leader_epoch: Option<i32>) {
@@ -348,6 +362,13 @@ fn cut_at(text: &str) -> Option<CommitOffset> {
 }
 
 impl Aside {
+    fn size(&self) -> usize {
+        let Aside::Record(record) = self else { return 0 };
+        let bytes = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or(0, Vec::len);
+        let headers = record.headers.iter().map(|(name, value)| name.len() + bytes(value));
+        bytes(&record.key) + bytes(&record.payload) + headers.sum::<usize>()
+    }
+
     fn copy(message: &Message, assigned: &Assigned) -> Aside {
         if message.code().is_error() {
             return Aside::Event(Event::of(message, assigned));

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use loom_delivery::Token;
-use loom_types::Batch;
+use loom_types::{Batch, Moves, PartitionId};
 use rdkafka::types::RDKafkaErrorCode as E;
 use slab::Slab;
 
@@ -23,6 +23,7 @@ use super::{name, warm_up};
 use crate::contract::{Ack, OutputIndex, Refusal, Stamp, TopicSink, Waker};
 use crate::error::KafkaError;
 use crate::facts::OutputSettings;
+use crate::queue::Queued;
 use crate::settings::ProducerSettings;
 
 /// How long one flush lasts: as long as a worker mostly sleeps that asks for it again.
@@ -51,6 +52,7 @@ struct Output {
 /// One client.
 struct Producer {
     rows: Slab<Sent>,
+    queued: Queued,
     batches: Batches,
     errors: Errors,
     queue: Queue,
@@ -65,6 +67,8 @@ struct Sent {
     /// Its batch's place among the batches.
     batch: usize,
     row: u32,
+    /// What it counts as in the client's queue.
+    bytes: usize,
 }
 
 /// The batches that rows without report came from: one count a row instead of one reference, since a reference is
@@ -104,12 +108,32 @@ impl Batches {
         }
         handed
     }
+
+    /// The batch at a place.
+    fn at(&self, place: usize) -> &Arc<Batch> {
+        &self.open[place].0
+    }
+
+    /// Keeps copies of rows in place of the rows; `rows` without report.
+    fn move_rows<'r>(&mut self, rows: impl Iterator<Item = &'r mut Sent>, moves: &Moves) {
+        for row in rows {
+            if let Some(copy) = moves.of(self.at(row.batch)).and_then(|moved| moved.row(row.row)) {
+                row.row = copy;
+            }
+        }
+        for (_, (batch, _)) in &mut self.open {
+            if let Some(moved) = moves.of(batch) {
+                *batch = moved.batch().clone();
+            }
+        }
+    }
 }
 
 impl Writer {
     /// Waits for the topics' metadata, for a bounded time.
     pub(super) fn new(
         outputs: &[OutputSettings],
+        sharing: usize,
         waker: &Waker,
         client: impl Fn(&Arc<ProducerSettings>) -> Result<Arc<Client>, KafkaError>,
     ) -> Result<Writer, KafkaError> {
@@ -136,14 +160,21 @@ impl Writer {
             }
             made.push(Output { topic_name: output.topic.clone(), topic, producer });
         }
+        let clients = kinds.len() * sharing;
         let producers = kinds
             .into_iter()
             .map(|(_, client, names)| {
                 warm_up(&client, names.iter());
                 let mut queue = Queue::main(&client);
                 queue.wake(waker);
-                let (rows, batches) = (Slab::new(), Batches::default());
-                Producer { rows, batches, errors: Errors::new(), queue, flushing: None }
+                Producer {
+                    rows: Slab::new(),
+                    queued: Queued::one_of(clients),
+                    batches: Batches::default(),
+                    errors: Errors::new(),
+                    queue,
+                    flushing: None,
+                }
             })
             .collect();
         Ok(Writer {
@@ -177,7 +208,7 @@ fn place(topic: &str, partition: i32) -> String {
 impl Producer {
     /// Takes events until there are none, waiting for the first.
     fn serve(&mut self, wait: Duration, outputs: &[Output], verdicts: &mut Vec<(OutputIndex, Token, Ack)>) {
-        let (rows, batches, mut wait) = (&mut self.rows, &mut self.batches, wait);
+        let (rows, batches, queued, mut wait) = (&mut self.rows, &mut self.batches, &mut self.queued, wait);
         while let Some(event) = self.queue.poll(wait) {
             wait = Duration::ZERO;
             if event.kind() != EventKind::Deliveries {
@@ -185,7 +216,8 @@ impl Producer {
                 continue;
             }
             event.deliveries(|number, partition, code| {
-                let Some(Sent { output, token, batch, row }) = rows.try_remove(number) else { return };
+                let Some(Sent { output, token, batch, row, bytes }) = rows.try_remove(number) else { return };
+                queued.left(bytes);
                 let verdict = verdict(code);
                 let batch = batches.release(batch, matches!(verdict, Verdict::Refused(_)));
                 let ack = match (verdict, batch) {
@@ -269,6 +301,10 @@ impl TopicSink for Writer {
                 debug_assert!(false, "{} rows came with {index} tokens", rows.len());
                 break;
             }
+            let Some(bytes) = producer.queued.take(batch, *row) else {
+                self.full = true;
+                break;
+            };
             let place = slab.vacant_entry();
             let outcome = to.topic.produce(Outgoing {
                 payload: batch.payload(*row),
@@ -280,14 +316,16 @@ impl TopicSink for Writer {
             match outcome {
                 Ok(()) => {
                     if let Some(token) = tokens.pop_front() {
-                        place.insert(Sent { output, token, batch: from, row: *row });
+                        place.insert(Sent { output, token, batch: from, row: *row, bytes });
                     }
                 }
                 Err(code) if code.known() == Some(E::QueueFull) => {
+                    producer.queued.left(bytes);
                     self.full = true;
                     break;
                 }
                 Err(code) => {
+                    producer.queued.left(bytes);
                     if let Some(token) = tokens.pop_front() {
                         let ack = on_the_spot(code, &to.topic_name, batch, *row);
                         self.verdicts.push((output, token, ack));
@@ -322,6 +360,21 @@ impl TopicSink for Writer {
         let open = self.producers.iter().flat_map(|producer| producer.rows.iter());
         open.for_each(|(_, row)| each(row.output, &row.token));
         self.verdicts.iter().for_each(|(output, token, _)| each(*output, token));
+    }
+
+    fn each_held(&self, each: &mut dyn FnMut(PartitionId, &Arc<Batch>, u32)) {
+        for producer in &self.producers {
+            for (_, row) in &producer.rows {
+                each(row.token.partition(), producer.batches.at(row.batch), row.row);
+            }
+        }
+    }
+
+    fn move_rows(&mut self, moves: &Moves) {
+        for producer in &mut self.producers {
+            let rows = producer.rows.iter_mut().map(|(_, row)| row);
+            producer.batches.move_rows(rows, moves);
+        }
     }
 
     fn client_errors(&mut self, out: &mut Vec<KafkaError>) {

@@ -157,9 +157,14 @@ impl Broker for MemoryClient {
         })
     }
 
-    fn writer(&self, outputs: &[OutputSettings], waker: Waker) -> Result<Box<dyn TopicSink>, KafkaError> {
+    fn writer(
+        &self,
+        outputs: &[OutputSettings],
+        sharing: usize,
+        waker: Waker,
+    ) -> Result<Box<dyn TopicSink>, KafkaError> {
         drop(self.state(Call::Writer)?);
-        Ok(Box::new(MemorySink::new(self.shared.clone(), outputs, waker)?))
+        Ok(Box::new(MemorySink::new(self.shared.clone(), outputs, sharing, waker)?))
     }
 }
 

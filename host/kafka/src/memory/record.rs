@@ -50,7 +50,7 @@ impl Record {
         self
     }
 
-    /// The bytes of payload and key: what budgets count.
+    /// The bytes of payload and key.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.payload.as_ref().map_or(0, Vec::len) + self.key.as_ref().map_or(0, Vec::len)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loom_delivery::Token;
-use loom_types::{Batch, Moment};
+use loom_types::{Batch, Moment, Moves, PartitionId};
 
 use super::faults::{Call, RowFault};
 use super::network::{Answer, Sender};
@@ -18,10 +18,8 @@ use super::state::{Shared, State};
 use crate::contract::{Ack, OutputIndex, Refusal, Stamp, TopicSink, Waker};
 use crate::error::{KafkaError, Kind};
 use crate::facts::OutputSettings;
+use crate::queue::Queued;
 use crate::settings::ProducerSettings;
-
-/// librdkafka's default of `queue.buffering.max.messages`.
-const QUEUE_ROWS: usize = 100_000;
 
 /// The size of a batch, where no output's limit is below it.
 const BATCH_BYTES: usize = 1_000_000;
@@ -62,6 +60,7 @@ struct Output {
 struct Client {
     settings: Arc<ProducerSettings>,
     capacity: usize,
+    queued: Queued,
     batch_bytes: usize,
     in_flight: usize,
 }
@@ -73,10 +72,25 @@ struct Row {
     row: u32,
     /// Its number among the rows of its topic.
     number: u64,
+    /// What it counts as in the client's queue.
+    bytes: usize,
+}
+
+impl Client {
+    /// A row has left its queue.
+    fn left(&mut self, row: &Row) {
+        self.in_flight -= 1;
+        self.queued.left(row.bytes);
+    }
 }
 
 impl MemorySink {
-    pub fn new(shared: Arc<Shared>, outputs: &[OutputSettings], waker: Waker) -> Result<Self, KafkaError> {
+    pub fn new(
+        shared: Arc<Shared>,
+        outputs: &[OutputSettings],
+        sharing: usize,
+        waker: Waker,
+    ) -> Result<Self, KafkaError> {
         let mut state = shared.lock();
         let mut clients: Vec<Client> = Vec::new();
         let mut resolved = Vec::with_capacity(outputs.len());
@@ -87,6 +101,7 @@ impl MemorySink {
                 clients.push(Client {
                     settings: output.producer.clone(),
                     capacity: capacity(&output.producer),
+                    queued: Queued::one_of(sharing),
                     batch_bytes: output.producer.largest_batch.unwrap_or(BATCH_BYTES).min(BATCH_BYTES),
                     in_flight: 0,
                 });
@@ -94,6 +109,8 @@ impl MemorySink {
             });
             resolved.push(Output { topic: output.topic.clone(), slot, client });
         }
+        let sharing = clients.len() * sharing;
+        clients.iter_mut().for_each(|client| client.queued = Queued::one_of(sharing));
         let id = state.writers.len();
         state.writers.push(Some(WriterState {
             waker,
@@ -125,8 +142,10 @@ impl MemorySink {
         if state.writer(self.id).dead {
             // A client that can not go on says of nothing what became of it.
             state.writer(self.id).answers.clear();
-            out.extend(std::mem::take(&mut self.rows).into_values().map(given_back));
-            self.clients.iter_mut().for_each(|client| client.in_flight = 0);
+            for row in std::mem::take(&mut self.rows).into_values() {
+                self.clients[self.outputs[row.output.0].client].left(&row);
+                out.push(given_back(row));
+            }
             return;
         }
         let mut due: Option<Moment> = None;
@@ -146,7 +165,7 @@ impl MemorySink {
         come.sort_by_key(|answer| (answer.due, answer.serial));
         for answer in come {
             let Some(row) = self.rows.remove(&answer.serial) else { continue };
-            self.clients[self.outputs[row.output.0].client].in_flight -= 1;
+            self.clients[self.outputs[row.output.0].client].left(&row);
             out.push((row.output, row.token, verdict(answer.fate, row.batch, row.row)));
         }
         state.writer(self.id).due = due;
@@ -186,9 +205,10 @@ impl TopicSink for MemorySink {
         let (now_ms, dead) = (state.wall_ms(), state.writer(self.id).dead);
         let mut accepted = 0;
         for row in rows {
-            if client.in_flight >= client.capacity {
+            if client.in_flight >= client.capacity || tokens.is_empty() {
                 break;
             }
+            let Some(bytes) = client.queued.take(batch, *row) else { break };
             let Some(token) = tokens.pop_front() else { break };
             client.in_flight += 1;
             let number = state.topics[to.slot].sent;
@@ -198,7 +218,7 @@ impl TopicSink for MemorySink {
             if !dead {
                 state.send_row(sender, &to.topic, serial, Record::of_row(batch, *row, stamp, now_ms));
             }
-            self.rows.insert(serial, Row { output, token, batch: batch.clone(), row: *row, number });
+            self.rows.insert(serial, Row { output, token, batch: batch.clone(), row: *row, number, bytes });
             accepted += 1;
         }
         if dead && accepted > 0 {
@@ -242,6 +262,14 @@ impl TopicSink for MemorySink {
     fn each_in_flight(&self, each: &mut dyn FnMut(OutputIndex, &Token)) {
         self.rows.values().for_each(|row| each(row.output, &row.token));
         self.closed.iter().flatten().for_each(|(output, token, _)| each(*output, token));
+    }
+
+    fn each_held(&self, each: &mut dyn FnMut(PartitionId, &Arc<Batch>, u32)) {
+        self.rows.values().for_each(|row| each(row.token.partition(), &row.batch, row.row));
+    }
+
+    fn move_rows(&mut self, moves: &Moves) {
+        self.rows.values_mut().for_each(|row| moves.row(&mut row.batch, &mut row.row));
     }
 
     fn client_errors(&mut self, out: &mut Vec<KafkaError>) {
@@ -332,8 +360,7 @@ fn verdict(fate: Result<(), RowFault>, batch: Arc<Batch>, row: u32) -> Ack {
 fn capacity(settings: &ProducerSettings) -> usize {
     let given = settings.extra.get("queue.buffering.max.messages").and_then(|text| text.0.parse().ok());
     match given {
-        Some(0) => usize::MAX,
+        Some(0) | None => usize::MAX,
         Some(rows) => rows,
-        None => QUEUE_ROWS,
     }
 }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use loom_types::{BatchBuilder, CommitOffset, PartitionId, RecordOffset, RecordRef};
+use loom_types::{BatchBuilder, ColumnFull, CommitOffset, PartitionId, RecordOffset, RecordRef};
 
 use super::faults::{Call, unknown_partition};
 use super::log::{Body, Entry, Log};
@@ -15,7 +15,7 @@ use super::rights::Right;
 use super::state::{Keep, State};
 use super::stream::FeedState;
 use crate::contract::{Budget, Notice, PartitionSource, Taken};
-use crate::error::KafkaError;
+use crate::error::{KafkaError, Kind};
 
 pub(super) struct MemorySource {
     pub reader: Arc<ReaderHandle>,
@@ -80,11 +80,25 @@ impl<'a> Giving<'a> {
         if record.payload.is_none() && !self.forward_tombstones {
             self.taken.skipped += 1;
         } else {
-            if self.taken.rows > 0 && self.bytes + record.bytes() > self.budget.bytes {
+            for (name, value) in &record.headers {
+                self.out.header(name, value.as_deref());
+            }
+            let bytes = record.bytes() + self.out.header_bytes();
+            if self.taken.rows > 0 && self.bytes + bytes > self.budget.bytes {
+                self.out.forget_headers();
                 return false;
             }
-            self.bytes += record.bytes();
-            self.push(topic, partition, entry.offset, record);
+            if let Err(full) = self.push(topic, partition, entry.offset, record) {
+                if self.out.is_empty() {
+                    let message =
+                        format!("record {} of partition {partition} is too large: {full}", entry.offset);
+                    let code = "RECORD_TOO_LARGE";
+                    self.taken.notice =
+                        Some(Notice::Failed(KafkaError { kind: Kind::Configuration, code, message }));
+                }
+                return false;
+            }
+            self.bytes += bytes;
             self.taken.rows += 1;
         }
         self.handled += 1;
@@ -93,10 +107,7 @@ impl<'a> Giving<'a> {
         true
     }
 
-    fn push(&mut self, topic: u16, partition: i32, offset: i64, record: &Record) {
-        for (name, value) in &record.headers {
-            self.out.header(name, value.as_deref());
-        }
+    fn push(&mut self, topic: u16, partition: i32, offset: i64, record: &Record) -> Result<(), ColumnFull> {
         self.out.push(RecordRef {
             topic,
             partition,
@@ -105,7 +116,7 @@ impl<'a> Giving<'a> {
             key: record.key.as_deref(),
             payload: record.payload.as_deref(),
             row: "",
-        });
+        })
     }
 }
 
@@ -127,6 +138,9 @@ impl State {
             self.give(place, &mut giving);
         }
         let mut taken = giving.taken;
+        if matches!(&taken.notice, Some(Notice::Failed(error)) if error.kind == Kind::Configuration) {
+            taken.more = false;
+        }
         if self.silent {
             taken.leader_epoch = None;
         }

@@ -164,7 +164,7 @@ pub struct Writing {
 
 pub fn write(broker: &KafkaBroker, outputs: &[OutputSettings]) -> Writing {
     let signal = Arc::<Signal>::default();
-    let sink = broker.writer(outputs, signal.waker()).unwrap();
+    let sink = broker.writer(outputs, 1, signal.waker()).unwrap();
     let mut accounts = Accounts::tracked();
     accounts.add_partition(CommitOffset(0), None);
     Writing { sink, signal, accounts, next: 0 }
@@ -186,15 +186,17 @@ impl Writing {
         for (payload, timestamp_ms) in rows {
             let offset = RecordOffset(self.next);
             self.next += 1;
-            builder.push(RecordRef {
-                topic: 0,
-                partition: 0,
-                offset,
-                timestamp_ms,
-                key: Some(b"k"),
-                payload: Some(payload),
-                row: "",
-            });
+            builder
+                .push(RecordRef {
+                    topic: 0,
+                    partition: 0,
+                    offset,
+                    timestamp_ms,
+                    key: Some(b"k"),
+                    payload: Some(payload),
+                    row: "",
+                })
+                .unwrap();
             tokens.push_back(self.accounts.register(PartitionId(0), offset, payload.len() as u32));
         }
         (Arc::new(builder.finish()), tokens)

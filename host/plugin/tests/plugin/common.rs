@@ -72,15 +72,17 @@ pub const STEPS: [&str; 2] = ["probe-step", "probe-column-step"];
 pub fn payloads<P: AsRef<[u8]>>(payloads: impl IntoIterator<Item = P>) -> Batch {
     let mut builder = BatchBuilder::new(Arc::from(vec![Arc::from("in")]));
     for (offset, payload) in payloads.into_iter().enumerate() {
-        builder.push(RecordRef {
-            topic: 0,
-            partition: 1,
-            offset: RecordOffset(offset as i64),
-            timestamp_ms: None,
-            key: Some(b"key"),
-            payload: Some(payload.as_ref()),
-            row: "",
-        });
+        builder
+            .push(RecordRef {
+                topic: 0,
+                partition: 1,
+                offset: RecordOffset(offset as i64),
+                timestamp_ms: None,
+                key: Some(b"key"),
+                payload: Some(payload.as_ref()),
+                row: "",
+            })
+            .unwrap();
     }
     builder.finish()
 }

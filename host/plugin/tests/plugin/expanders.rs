@@ -55,15 +55,17 @@ fn rich() -> Batch {
     for row in ["", "2"] {
         builder.header(b"h", Some(b"1"));
         builder.header(b"none", None);
-        builder.push(RecordRef {
-            topic: 0,
-            partition: 7,
-            offset: RecordOffset(40),
-            timestamp_ms: Some(1_700_000_000_000),
-            key: Some(b"k"),
-            payload: Some(b"rows:a,own=b"),
-            row,
-        });
+        builder
+            .push(RecordRef {
+                topic: 0,
+                partition: 7,
+                offset: RecordOffset(40),
+                timestamp_ms: Some(1_700_000_000_000),
+                key: Some(b"k"),
+                payload: Some(b"rows:a,own=b"),
+                row,
+            })
+            .unwrap();
     }
     builder.finish()
 }

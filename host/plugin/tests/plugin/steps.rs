@@ -64,24 +64,28 @@ fn rich() -> Batch {
     builder.header(b"h", Some(b"1"));
     builder.header(b"none", None);
     builder.header(b"h", Some(b"2"));
-    builder.push(RecordRef {
-        topic: 1,
-        partition: 7,
-        offset: RecordOffset(1 << 40),
-        timestamp_ms: Some(1_700_000_000_000),
-        key: None,
-        payload: Some(b"x"),
-        row: "2.0",
-    });
-    builder.push(RecordRef {
-        topic: 0,
-        partition: 0,
-        offset: RecordOffset(0),
-        timestamp_ms: None,
-        key: Some(b""),
-        payload: None,
-        row: "",
-    });
+    builder
+        .push(RecordRef {
+            topic: 1,
+            partition: 7,
+            offset: RecordOffset(1 << 40),
+            timestamp_ms: Some(1_700_000_000_000),
+            key: None,
+            payload: Some(b"x"),
+            row: "2.0",
+        })
+        .unwrap();
+    builder
+        .push(RecordRef {
+            topic: 0,
+            partition: 0,
+            offset: RecordOffset(0),
+            timestamp_ms: None,
+            key: Some(b""),
+            payload: None,
+            row: "",
+        })
+        .unwrap();
     builder.finish()
 }
 

@@ -4,6 +4,8 @@
 //! become is known from the plan, so each record counts as that many, whatever becomes of it: the bound then holds
 //! before a row is made, and not only once it is passed. One record always gets through.
 //!
+//! What rows keep in memory is bounded for each worker as well, by the bytes of the same setting: see `holdings.rs`.
+//!
 //! How many rows a plugin makes of a row is not known. They are counted as they are made, against a bound like that of the
 //! records ([`crate::nodes::Room`]); so where rows are made of rows, a record counts twice.
 
@@ -19,6 +21,12 @@ pub(super) fn bounds(plan: &Plan, partitions: usize) -> Bounds {
         records: (plan.runtime.max_outstanding_records / share).max(1),
         bytes: (plan.runtime.max_outstanding_bytes / share as u64).max(1),
     }
+}
+
+/// What the rows of a worker that has so many of the process's partitions may keep in memory.
+pub(super) fn held_bytes(bytes: u64, partitions: usize, total: usize) -> u64 {
+    let share = u128::from(bytes) * partitions as u128 / total.max(1) as u128;
+    u64::try_from(share).unwrap_or(u64::MAX)
 }
 
 /// How many rows of one record can be in the flow at a time.

@@ -33,6 +33,7 @@ use loom_types::{BatchBuilder, Moment, PartitionId, WorkerIndex};
 use crate::Options;
 use crate::clock::{Clock, SystemClock};
 use crate::failure::AssemblyError;
+use crate::holdings::Holdings;
 use crate::keeper::{Desk, Gate, KeeperBoard};
 use crate::nodes::{Components, Drops, Flow, Graph, Op, Plugins, Shared, lower};
 use crate::outputs::Outputs;
@@ -185,7 +186,8 @@ impl Ground {
         }
         let reader = self.broker.reader(assigned, self.total, self.waker.clone())?;
         let settings = output_settings(&plan.outputs, &self.outputs);
-        let writer = self.broker.writer(&self.graph.outputs.settings(&settings), self.waker.clone())?;
+        let writing = self.graph.outputs.settings(&settings);
+        let writer = self.broker.writer(&writing, self.options.workers, self.waker.clone())?;
         let mut nodes = self.graph.nodes;
         for node in &mut nodes {
             match &mut node.op {
@@ -207,6 +209,10 @@ impl Ground {
             worker: self.worker,
             accounts,
             bounds: self.bounds,
+            holdings: Holdings::new(
+                bounds::held_bytes(plan.runtime.max_outstanding_bytes, partitions.len(), self.total),
+                partitions.len(),
+            ),
             cache: PayloadCache::new(),
             counters: Counters::default(),
             drops: Drops::new(self.options.workers, plan.max_dropped.map(|rate| rate.per.time())),

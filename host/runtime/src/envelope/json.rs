@@ -4,6 +4,7 @@
 //! back is written again byte for byte.
 
 use std::borrow::Cow;
+use std::io;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -123,7 +124,27 @@ impl Envelope<'static> {
 }
 
 impl Envelope<'_> {
-    pub fn write(&self, out: &mut Vec<u8>) {
-        serde_json::to_writer(out, self).expect("an envelope is plain data, and memory takes every byte");
+    /// Appends the envelope; false, with a part of it, where it would have more bytes than this.
+    pub fn write(&self, out: &mut Vec<u8>, most: usize) -> bool {
+        // An envelope is plain data: nothing but its end can fail.
+        serde_json::to_writer(Bounded { out, left: most }, self).is_ok()
+    }
+}
+
+/// Takes so many bytes more, and fails then.
+struct Bounded<'o> {
+    out: &'o mut Vec<u8>,
+    left: usize,
+}
+
+impl io::Write for Bounded<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.left = self.left.checked_sub(bytes.len()).ok_or(io::ErrorKind::FileTooLarge)?;
+        self.out.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! - An *envelope* goes through an error route: its payload is one JSON object, described by
 //!   `docs/envelope.schema.json`.
-//! - The *raw form* of an envelope is what is sent where the topic has no room for it: the record's own payload, with all
-//!   facts in headers.
+//! - The *raw form* of an envelope is what is sent where the topic has no room for it, and what goes through the route where
+//!   the envelope would be larger than 1 GiB: the record's own payload, with all facts in headers.
 //! - A *dead letter* is the record itself, sent to an output's `dlq`.
 //!
 //! In all of them the record's key and headers stay on the message, and headers that begin with `loom-error-` are *set*:
@@ -17,9 +17,9 @@ mod tests;
 
 use std::borrow::Cow;
 
-use loom_types::{Batch, BytesBuilder, Changes, ErrorKind, HeaderBuilder};
+use loom_types::{Batch, BytesBuilder, Changes, ColumnFull, ErrorKind, HeaderBuilder};
 
-use crate::rows::FailedRow;
+use crate::rows::{FailedRow, MADE_BYTES};
 use json::{Envelope, Record};
 
 pub(crate) use json::PluginName;
@@ -36,29 +36,34 @@ const REASON: &str = "loom-error-reason";
 const ATTEMPT: &str = "loom-error-attempt";
 const TIMESTAMP: &str = "loom-error-timestamp";
 
-/// The node that rows failed at.
-#[derive(Clone, Copy, Debug)]
+/// Bytes of error rows that are one batch, at most; a single row may have more.
+const BATCH_BYTES: usize = 16 << 20;
+
+/// Where and when records failed.
 pub(crate) struct Site<'a> {
-    /// Its path.
-    pub path: &'a str,
-    /// What the flow calls it.
+    pub flow: &'a str,
+    /// The node's path.
+    pub node: &'a str,
+    /// What the flow calls the node.
     pub name: Option<&'a str>,
+    pub plugin: Option<PluginName<'a>>,
+    pub failed_at_ms: i64,
 }
 
-/// The batch of error rows for these failures of one node and one source batch, in their order.
-pub(crate) fn envelopes(
-    flow: &str,
-    node: Site<'_>,
-    plugin: Option<PluginName<'_>>,
-    failed_at_ms: i64,
-    failed: &[FailedRow],
-) -> Batch {
+/// The batch of error rows for the first of these failures of one node and one source batch, in their order: for all of
+/// them, or for as many as are not too much for one batch.
+pub(crate) fn envelopes(site: &Site<'_>, failed: &[FailedRow]) -> Batch {
+    envelopes_within(site, failed, BATCH_BYTES, MADE_BYTES)
+}
+
+/// `batch_bytes`: of one batch; `most`: of one envelope.
+fn envelopes_within(site: &Site<'_>, failed: &[FailedRow], batch_bytes: usize, most: usize) -> Batch {
     let batch = &failed[0].row.batch;
-    let ids: Vec<u32> = failed.iter().map(|failed| failed.row.id).collect();
+    let mut ids = Vec::with_capacity(failed.len());
     let mut payload = BytesBuilder::new();
     let mut headers = HeaderBuilder::new();
     let mut json = Vec::new();
-    let time = failed_at_ms.to_string();
+    let time = site.failed_at_ms.to_string();
     for failure in failed {
         let id = failure.row.id;
         let inner = batch.payload(id).and_then(Envelope::read);
@@ -71,20 +76,30 @@ pub(crate) fn envelopes(
             loom_error: 1,
             kind: Cow::Borrowed(failure.kind.name()),
             reason: Cow::Borrowed(&failure.reason),
-            flow: Cow::Borrowed(flow),
-            node: Cow::Borrowed(node.path),
-            name: node.name.map(Cow::Borrowed),
-            plugin: plugin.clone(),
+            flow: Cow::Borrowed(site.flow),
+            node: Cow::Borrowed(site.node),
+            name: site.name.map(Cow::Borrowed),
+            plugin: site.plugin.clone(),
             attempt,
-            failed_at_ms,
+            failed_at_ms: site.failed_at_ms,
             record,
         };
         json.clear();
-        envelope.write(&mut json);
-        payload.push(Some(&json));
-        keep_headers(batch, id, &mut headers);
-        set(&mut headers, failure.kind, &failure.reason, attempt, Some(&time));
-        headers.end_row();
+        let written = envelope.write(&mut json, most);
+        let value = if written { Some(&json[..]) } else { envelope.record.payload.0.as_deref() };
+        let facts = if written {
+            facts(failure.kind, &failure.reason, attempt, Some(&time))
+        } else {
+            raw::facts(&envelope, batch.key(id))
+        };
+        let size = value.map_or(0, <[u8]>::len) + batch.header_bytes(id);
+        if !ids.is_empty() && payload.bytes() + headers.bytes() + size > batch_bytes {
+            break;
+        }
+        ids.push(id);
+        // One row has room: what it has is no larger than what it came with.
+        let pushed = payload.push_or_null(value).and(set(&mut headers, batch, id, &facts));
+        debug_assert!(pushed.is_ok(), "an error row is no larger than a column");
     }
     let changes = Changes { payload: Some(payload.finish()), key: None, headers: Some(headers.finish()) };
     batch.select(&ids).with(changes)
@@ -95,9 +110,9 @@ pub(crate) fn dead_letter(batch: &Batch, id: u32, reason: &str, attempts: u32) -
     let time = batch.source(id).timestamp_ms.map(|time| time.to_string());
     let attempt = attempts_before(batch, id).saturating_add(attempts);
     let mut headers = HeaderBuilder::new();
-    keep_headers(batch, id, &mut headers);
-    set(&mut headers, ErrorKind::Delivery, reason, attempt, time.as_deref());
-    headers.end_row();
+    let facts = facts(ErrorKind::Delivery, reason, attempt, time.as_deref());
+    let pushed = set(&mut headers, batch, id, &facts);
+    debug_assert!(pushed.is_ok(), "a row has room for its own headers");
     batch.select(&[id]).with(Changes { headers: Some(headers.finish()), ..Changes::default() })
 }
 
@@ -122,20 +137,30 @@ fn own_headers(batch: &Batch, id: u32) -> impl Iterator<Item = (&[u8], Option<&[
     batch.headers(id).filter(|(name, _)| !name.starts_with(PREFIX))
 }
 
-fn keep_headers(batch: &Batch, id: u32, headers: &mut HeaderBuilder) {
-    own_headers(batch, id).for_each(|(name, value)| headers.push(name, value));
-}
+/// A header that tells of a failure.
+type Fact = (&'static str, Option<Vec<u8>>);
 
 /// The four headers that every failed record carries, in this order; a record without time has no time to carry.
-fn set(headers: &mut HeaderBuilder, kind: ErrorKind, reason: &str, attempt: u32, time: Option<&str>) {
-    let attempt = attempt.to_string();
-    let reason = bounded(reason, HEADER_REASON_BYTES);
-    for (name, value) in [(KIND, kind.name()), (REASON, reason), (ATTEMPT, &attempt)] {
-        headers.push(name.as_bytes(), Some(value.as_bytes()));
+fn facts(kind: ErrorKind, reason: &str, attempt: u32, time: Option<&str>) -> Vec<Fact> {
+    let text = |text: &str| Some(text.as_bytes().to_vec());
+    let mut facts = vec![
+        (KIND, text(kind.name())),
+        (REASON, text(bounded(reason, HEADER_REASON_BYTES))),
+        (ATTEMPT, text(&attempt.to_string())),
+    ];
+    facts.extend(time.map(|time| (TIMESTAMP, text(time))));
+    facts
+}
+
+/// Appends the headers of a row: its own, and these. Where its own have no room beside them, these alone.
+fn set(headers: &mut HeaderBuilder, batch: &Batch, id: u32, facts: &[Fact]) -> Result<(), ColumnFull> {
+    let set = || facts.iter().map(|(name, value)| (name.as_bytes(), value.as_deref()));
+    let size = |(name, value): (&[u8], Option<&[u8]>)| name.len() + value.map_or(0, <[u8]>::len) + 16;
+    let room = batch.header_bytes(id) + set().map(size).sum::<usize>();
+    if headers.has_room(room).is_ok() {
+        return headers.push_row(own_headers(batch, id).chain(set()));
     }
-    if let Some(time) = time {
-        headers.push(TIMESTAMP.as_bytes(), Some(time.as_bytes()));
-    }
+    headers.push_row(set())
 }
 
 /// The longest beginning of a text that is no longer than `limit` bytes.

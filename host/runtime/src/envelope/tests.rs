@@ -6,8 +6,10 @@ use loom_delivery::{Accounts, Token};
 use loom_types::{Batch, BatchBuilder, CommitOffset, Ending, ErrorKind, RecordOffset, RecordRef};
 
 use super::json::{Bytes, Envelope};
-use super::{dead_letter, raw_form, reason_of};
+use super::{Site, dead_letter, envelopes_within, raw_form, reason_of};
 use crate::rows::{FailedRow, Row};
+
+const SITE: Site<'static> = Site { flow: "flow", node: "process[0]", name: Some("first"), plugin: None, failed_at_ms: 99 };
 
 const PAYLOAD: &[u8] = b"\x00\xffpayload";
 
@@ -16,15 +18,17 @@ fn batch(payload: Option<&[u8]>, headers: &[(&str, &str)]) -> Batch {
     for (name, value) in headers {
         builder.header(name.as_bytes(), Some(value.as_bytes()));
     }
-    builder.push(RecordRef {
-        topic: 0,
-        partition: 3,
-        offset: RecordOffset(7),
-        timestamp_ms: Some(1234),
-        key: Some(b"\xfekey"),
-        payload,
-        row: "",
-    });
+    builder
+        .push(RecordRef {
+            topic: 0,
+            partition: 3,
+            offset: RecordOffset(7),
+            timestamp_ms: Some(1234),
+            key: Some(b"\xfekey"),
+            payload,
+            row: "",
+        })
+        .unwrap();
     builder.finish()
 }
 
@@ -48,8 +52,7 @@ fn fail(batch: Batch, reason: &str) -> Batch {
     let token: Token = accounts.register(partition, RecordOffset(7), 0);
     let row = Row::new(Arc::new(batch), 0, token, None, 1);
     let failed = vec![FailedRow { row, kind: ErrorKind::Task, reason: reason.to_owned() }];
-    let batch =
-        super::envelopes("flow", super::Site { path: "process[0]", name: Some("first") }, None, 99, &failed);
+    let batch = super::envelopes(&SITE, &failed);
     failed.into_iter().for_each(|failed| accounts.redeem(failed.row.token, Ending::Drained));
     batch
 }
@@ -57,9 +60,7 @@ fn fail(batch: Batch, reason: &str) -> Batch {
 #[test]
 fn an_envelope_that_fails_again_keeps_its_record_and_counts_on() {
     let first = fail(batch(Some(PAYLOAD), &[("h", "v")]), "first");
-    let size = |batch: &Batch| {
-        batch.row_bytes(0) + headers(batch).iter().map(|(n, v)| n.len() + v.len()).sum::<usize>()
-    };
+    let size = |batch: &Batch| batch.row_bytes(0);
     let mut round = first.clone();
     for attempt in 2..=300_u32 {
         round = fail(round, "again");
@@ -153,4 +154,59 @@ fn a_dead_letter_is_the_record_with_its_time_in_a_header() {
         assert_eq!(header(&letter, "loom-error-attempt"), Some(attempt.to_string()));
     }
     assert_eq!(headers(&letter).len(), size);
+}
+
+/// Failures of rows of these sizes, one batch.
+fn failures(accounts: &mut Accounts, sizes: &[usize]) -> Vec<FailedRow> {
+    let partition = accounts.add_partition(CommitOffset(0), None);
+    let mut builder = BatchBuilder::new(Arc::from(vec![Arc::from("in")]));
+    for (offset, size) in sizes.iter().enumerate() {
+        builder.header(b"h", Some(b"v"));
+        let (offset, payload) = (RecordOffset(offset as i64), vec![b'x'; *size]);
+        let (key, payload) = (Some(&b"k"[..]), Some(&payload[..]));
+        let record = RecordRef { topic: 0, partition: 3, offset, timestamp_ms: None, key, payload, row: "" };
+        builder.push(record).unwrap();
+    }
+    let batch = Arc::new(builder.finish());
+    let row = |id: usize| {
+        let token = accounts.register(partition, RecordOffset(id as i64), 0);
+        Row::new(batch.clone(), id as u32, token, None, 1)
+    };
+    let rows: Vec<Row> = (0..sizes.len()).map(row).collect();
+    rows.into_iter().map(|row| FailedRow { row, kind: ErrorKind::Task, reason: "r".to_owned() }).collect()
+}
+
+#[test]
+fn error_rows_go_in_batches_of_a_bounded_size_and_each_goes() {
+    let mut accounts = Accounts::tracked();
+    let failed = failures(&mut accounts, &[10, 10, 5000, 10, 10]);
+    let mut left = &failed[..];
+    let mut sizes = Vec::new();
+    while !left.is_empty() {
+        let batch = envelopes_within(&SITE, left, 1500, usize::MAX);
+        for row in 0..batch.len() as u32 {
+            let envelope = Envelope::read(batch.payload(row).unwrap()).unwrap();
+            let id = left[row as usize].row.id;
+            assert_eq!(envelope.record.offset, i64::from(id));
+            assert_eq!(batch.source(row).offset.0, i64::from(id));
+        }
+        sizes.push(batch.len());
+        left = &left[batch.len()..];
+    }
+    assert!(sizes.len() > 2 && sizes.iter().sum::<usize>() == 5, "{sizes:?}");
+    failed.into_iter().for_each(|failed| accounts.redeem(failed.row.token, Ending::Drained));
+}
+
+#[test]
+fn a_record_whose_envelope_would_be_too_large_goes_in_its_raw_form() {
+    let mut accounts = Accounts::tracked();
+    let failed = failures(&mut accounts, &[10, 5000]);
+    let batch = envelopes_within(&SITE, &failed, usize::MAX, 1000);
+    assert!(Envelope::read(batch.payload(0).unwrap()).is_some());
+    assert_eq!(batch.payload(1), Some(&vec![b'x'; 5000][..]));
+    let second = batch.select(&[1]);
+    assert_eq!(header(&second, "loom-error-offset").as_deref(), Some("1"));
+    assert_eq!(header(&second, "loom-error-kind").as_deref(), Some("task"));
+    assert_eq!(header(&second, "h").as_deref(), Some("v"));
+    failed.into_iter().for_each(|failed| accounts.redeem(failed.row.token, Ending::Drained));
 }

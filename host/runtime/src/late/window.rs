@@ -16,8 +16,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use loom_delivery::{Mutation, mutated};
-use loom_types::{Batch, Moment};
+use loom_types::{Batch, Moment, Moves};
 
+use crate::holdings::Seen;
 use crate::nodes::Target;
 use crate::rows::{FailedRow, Row};
 
@@ -69,6 +70,14 @@ pub(crate) enum Leaving {
 
 impl Leaving {
     fn row(&self) -> &Row {
+        match self {
+            Leaving::Passed { row, .. }
+            | Leaving::Became { row, .. }
+            | Leaving::Failed(FailedRow { row, .. }) => row,
+        }
+    }
+
+    fn row_mut(&mut self) -> &mut Row {
         match self {
             Leaving::Passed { row, .. }
             | Leaving::Became { row, .. }
@@ -344,6 +353,35 @@ impl Window {
             Some((row, entry.since, stand))
         });
         ring.chain(self.left.iter().map(|leaving| (leaving.row(), Moment::START, Stand::Answered)))
+    }
+
+    /// Shows every row that is here, to whoever counts what they keep.
+    pub(crate) fn show(&self, seen: &mut Seen) {
+        let ring = self.ring.iter().filter_map(|entry| match &entry.state {
+            State::Waits(row) => Some((row, false, None)),
+            State::Called(row, _) => Some((row, true, None)),
+            State::Done(leaving) => Some((leaving.row(), false, Some(leaving))),
+            State::Gone => None,
+        });
+        let left = self.left.iter().map(|leaving| (leaving.row(), false, Some(leaving)));
+        for (row, fixed, leaving) in ring.chain(left) {
+            seen.waits(row, fixed);
+            if let Some(Leaving::Became { batch, rows, .. }) = leaving {
+                rows.clone().for_each(|made| seen.row(row.partition(), batch, made, true));
+            }
+        }
+    }
+
+    /// Rows that were copied go on as their copies; those whose call is under way stay.
+    pub(crate) fn follow(&mut self, moves: &Moves) {
+        for entry in &mut self.ring {
+            match &mut entry.state {
+                State::Waits(row) => row.follow(moves),
+                State::Done(leaving) => leaving.row_mut().follow(moves),
+                State::Called(..) | State::Gone => {}
+            }
+        }
+        self.left.iter_mut().for_each(|leaving| leaving.row_mut().follow(moves));
     }
 
     /// The first row that is here.

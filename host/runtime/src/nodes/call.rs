@@ -11,12 +11,13 @@ use std::time::Duration;
 
 use loom_delivery::{Mutation, Token, mutated};
 use loom_plugin::{Breaker, Cause, Permit, RowFailure};
-use loom_types::{Batch, Moment, PartitionId};
+use loom_types::{Batch, Moment, Moves, PartitionId};
 
 use super::exits::{Exits, Outcome};
 use super::growth::{self, Pace, Room};
 use super::plugins::{Label, RowAnswers, RowCalls};
 use super::{Flow, NodeId, Op};
+use crate::holdings::Seen;
 use crate::late::{Judged, Leaving, Stand, Window, judge};
 use crate::rows::{Row, RowSet};
 
@@ -60,6 +61,16 @@ impl PluginNode {
     /// The first row that is here of each partition.
     pub(crate) fn firsts(&self) -> impl Iterator<Item = &Row> {
         self.windows.values().filter_map(Window::first)
+    }
+
+    /// Shows every row that is here, to whoever counts what they keep.
+    pub(crate) fn show(&self, seen: &mut Seen) {
+        self.windows.values().for_each(|window| window.show(seen));
+    }
+
+    /// Rows that were copied go on as their copies.
+    pub(crate) fn follow(&mut self, moves: &Moves) {
+        self.windows.values_mut().for_each(|window| window.follow(moves));
     }
 
     /// Gives every row up that waits here, at a stop.
@@ -193,6 +204,7 @@ impl Flow {
         let (in_node, exits) = (node.span.clone().entered(), node.exits.clone());
         let RowAnswers { answered, said, failures } = node.call(&rows.batch, &rows.ids, now);
         self.shared.calling.ends();
+        self.shared.holdings.add(said.memory());
         let outcome = Outcome::of(said, &rows.batch, &rows.ids);
         let given = rows.ids.iter().copied().zip(&rows.tokens);
         self.count_made(id, &outcome, &rows.batch, given);
@@ -292,6 +304,7 @@ impl Flow {
         self.shared.calling.begins(id.0);
         let RowAnswers { answered, said, failures } = node.call(&batch, &ids, now);
         self.shared.calling.ends();
+        self.shared.holdings.add(said.memory());
         let outcome = Outcome::of(said, &batch, &ids);
         self.count_made(id, &outcome, &batch, rows.iter().map(|row| (row.id, &row.token)));
 

@@ -8,6 +8,7 @@ use loom_delivery::{Mutation, Token, mutated};
 use loom_flow::plan::Unrouted;
 use loom_types::{Batch, Ending, ErrorKind, WorkerIndex};
 
+use super::plugins::made_memory;
 use super::{Flow, Node, NodeId, Op};
 use crate::envelope::{PluginName, Site, dead_letter as dead_letter_of, envelopes, reason_of};
 use crate::outputs::Refused;
@@ -125,25 +126,27 @@ impl Flow {
         }
     }
 
-    fn route(&mut self, id: NodeId, kind: ErrorKind, failed: Vec<FailedRow>, told: Told) {
+    fn route(&mut self, id: NodeId, kind: ErrorKind, mut failed: Vec<FailedRow>, told: Told) {
         let route = self.nodes[id.0].errors[kind.index()];
         match route {
             Some(route) if failed[0].row.route.is_none() && !mutated(Mutation::RouteIsForgotten) => {
                 let node = &self.nodes[id.0];
                 let plugin = node.op.plugin();
-                let plugin =
-                    plugin.map(|(name, digest)| PluginName { name: name.into(), digest: digest.into() });
+                let plugin = plugin.map(|(name, digest)| (name.to_owned().into(), digest.to_owned().into()));
+                let plugin = plugin.map(|(name, digest)| PluginName { name, digest });
                 log_batch(&self.shared.plan.name, &node.path, plugin.as_ref(), &failed, "routed");
-                let batch = envelopes(
-                    &self.shared.plan.name,
-                    Site { path: &node.path, name: node.name.as_deref() },
-                    plugin,
-                    self.shared.wall_ms,
-                    &failed,
-                );
-                let tokens = failed.into_iter().map(|failed| failed.row.token).collect();
-                let rows = RowSet::all(batch, tokens, Some(kind));
-                self.run(self.routes[route.0], id, rows);
+                let (flow, path, name) = (self.shared.plan.name.clone(), node.path.clone(), node.name.clone());
+                let failed_at_ms = self.shared.wall_ms;
+                let site = Site { flow: &flow, node: &path, name: name.as_deref(), plugin, failed_at_ms };
+                while !failed.is_empty() {
+                    let batch = envelopes(&site, &failed);
+                    self.shared.holdings.add(made_memory(&batch));
+                    let rest = failed.split_off(batch.len());
+                    let tokens = failed.into_iter().map(|failed| failed.row.token).collect();
+                    let rows = RowSet::all(batch, tokens, Some(kind));
+                    self.run(self.routes[route.0], id, rows);
+                    failed = rest;
+                }
             }
             _ => {
                 for failure in failed {

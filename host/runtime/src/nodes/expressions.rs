@@ -4,7 +4,7 @@ use loom_flow::expr::{EvalError, Mapped, Scope};
 use loom_types::{BytesBuilder, Changes, ErrorKind};
 
 use super::{Flow, NodeId, Op, Target};
-use crate::rows::{FailedRow, Row, RowSet};
+use crate::rows::{FailedRow, MADE_BYTES, Row, RowSet, no_room};
 
 /// Rows that went through an expression, and those that it failed on.
 struct Evaluated {
@@ -52,7 +52,7 @@ impl Flow {
     pub(super) fn map(&mut self, id: NodeId, rows: RowSet) {
         let Op::Map { expr, next } = &self.nodes[id.0].op else { return };
         let (expr, next) = (expr.clone(), *next);
-        let mut payload = BytesBuilder::with_capacity(rows.len(), 0);
+        let mut payload = BytesBuilder::with_capacity(rows.len(), 0).within(MADE_BYTES);
         let mut json = Vec::new();
         let done = self.evaluate(
             rows,
@@ -60,11 +60,12 @@ impl Flow {
                 json.clear();
                 let mapped = expr.json(scope, &mut json)?;
                 // A row that fails appends nothing, so the column's rows are those that passed.
-                payload.push(matches!(mapped, Mapped::Json).then_some(&json[..]));
-                Ok(())
+                let value = matches!(mapped, Mapped::Json).then_some(&json[..]);
+                payload.push(value).map_err(|full| EvalError::Task(no_room(full)))
             },
             |()| {},
         );
+        self.shared.holdings.add(payload.capacity());
         let mapped = replace(done.passed, Changes { payload: Some(payload.finish()), ..Changes::default() });
         self.failed(id, done.failed);
         self.run(next, id, mapped);
@@ -118,8 +119,16 @@ impl Flow {
     pub(super) fn rekey(&mut self, id: NodeId, rows: RowSet) {
         let Op::Key { expr, next } = &self.nodes[id.0].op else { return };
         let (expr, next) = (expr.clone(), *next);
-        let mut key = BytesBuilder::with_capacity(rows.len(), 0);
-        let done = self.evaluate(rows, |scope| expr.key(scope), |value| key.push(value.as_deref()));
+        let mut key = BytesBuilder::with_capacity(rows.len(), 0).within(MADE_BYTES);
+        let done = self.evaluate(
+            rows,
+            |scope| {
+                let value = expr.key(scope)?;
+                key.push(value.as_deref()).map_err(|full| EvalError::Task(no_room(full)))
+            },
+            |()| {},
+        );
+        self.shared.holdings.add(key.capacity());
         let RowSet { batch, ids, tokens, route } = done.passed;
         // An error row carries the key that the node was given.
         let keyed = RowSet::all(batch.select(&ids).rekeyed(key.finish()), tokens, route);

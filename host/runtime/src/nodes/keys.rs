@@ -6,11 +6,12 @@
 use std::sync::Arc;
 
 use loom_kafka::Waker;
-use loom_plugin::{CallPool, ChoiceAnswers, PartitionerNode, RowFailure};
+use loom_plugin::{CallPool, Cause, ChoiceAnswers, PartitionerNode, RowFailure};
 use loom_types::{Batch, BytesBuilder};
 
 use super::plugins::{RowAnswers, RowCalls, Said};
 use super::waiting::{Answered, Fault, RowAnswer, WaitingCalls};
+use crate::rows::{MADE_BYTES, no_room};
 
 /// Which records a partitioner is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,8 @@ impl Keys {
 pub(super) struct KeyCalls<C> {
     calls: C,
     keys: Keys,
+    /// Bytes of the keys of one call, at most.
+    room: usize,
 }
 
 /// What a partitioner is asked; the seam for tests.
@@ -46,7 +49,7 @@ impl Choices for PartitionerNode {
 
 impl<C> KeyCalls<C> {
     pub(super) fn new(calls: C, keys: Keys) -> Self {
-        KeyCalls { calls, keys }
+        KeyCalls { calls, keys, room: MADE_BYTES }
     }
 }
 
@@ -59,24 +62,29 @@ impl<C: Choices> RowCalls for KeyCalls<C> {
         }
         let asked: Vec<u32> = positions.iter().map(|at| rows[*at]).collect();
         let ChoiceAnswers { answered, chosen, failures } = self.calls.choose(batch, &asked, allowance);
-        let mut keys = BytesBuilder::with_capacity(rows.len(), chosen.values().len());
-        let mut answers = positions.iter().enumerate().peekable();
-        for (at, row) in rows.iter().enumerate() {
-            let own = batch.key(*row);
-            keys.push(match answers.next_if(|(_, asked)| **asked == at) {
-                Some((answer, _)) => chosen.get(answer).or(own),
-                None => own,
-            });
-        }
+        let answered = positions.get(answered as usize).copied().unwrap_or(rows.len());
         let at = |position: u32| positions[position as usize] as u32;
         let failures = failures.into_iter();
-        RowAnswers {
-            answered: positions.get(answered as usize).copied().unwrap_or(rows.len()),
-            said: Said::Keyed(Some(keys.finish())),
-            failures: failures
-                .map(|failure| RowFailure { position: at(failure.position), ..failure })
-                .collect(),
+        let mut failures: Vec<RowFailure> =
+            failures.map(|failure| RowFailure { position: at(failure.position), ..failure }).collect();
+        let mut keys = BytesBuilder::with_capacity(rows.len(), chosen.values().len()).within(self.room);
+        let mut answers = positions.iter().enumerate().peekable();
+        for (position, row) in rows.iter().enumerate() {
+            let own = batch.key(*row);
+            let key = match answers.next_if(|(_, asked)| **asked == position) {
+                Some((answer, _)) => chosen.get(answer).or(own),
+                None => own,
+            };
+            let Err(full) = keys.push_or_null(key) else { continue };
+            let failure = RowFailure { position: position as u32, cause: Cause::Fail, reason: no_room(full) };
+            let place = failures.binary_search_by_key(&failure.position, |failure| failure.position);
+            if let Err(place) = place
+                && position < answered
+            {
+                failures.insert(place, failure);
+            }
         }
+        RowAnswers { answered, said: Said::Keyed(Some(keys.finish())), failures }
     }
 }
 
@@ -152,7 +160,7 @@ mod tests {
                     let (position, reason) = (position as u32, "no".to_owned());
                     failures.push(RowFailure { position, cause: Cause::Fail, reason });
                 }
-                chosen.push(payload.filter(|payload| !matches!(*payload, b"-" | b"!")));
+                chosen.push(payload.filter(|payload| !matches!(*payload, b"-" | b"!"))).unwrap();
             }
             let answered = self.0.min(rows.len()) as u32;
             ChoiceAnswers { answered, chosen: chosen.finish(), failures }
@@ -161,21 +169,30 @@ mod tests {
 
     /// Each record a payload and a key.
     fn call(keys: Keys, most: usize, records: &[(&str, Option<&str>)]) -> (RowAnswers, Vec<Option<String>>) {
+        call_within(KeyCalls::new(Payloads(most), keys), records)
+    }
+
+    fn call_within(
+        mut calls: KeyCalls<Payloads>,
+        records: &[(&str, Option<&str>)],
+    ) -> (RowAnswers, Vec<Option<String>>) {
         let mut builder = BatchBuilder::new(Arc::from(vec![Arc::from("in")]));
         for (offset, (payload, key)) in records.iter().enumerate() {
-            builder.push(RecordRef {
-                topic: 0,
-                partition: 0,
-                offset: RecordOffset(offset as i64),
-                timestamp_ms: None,
-                key: key.map(str::as_bytes),
-                payload: Some(payload.as_bytes()),
-                row: "",
-            });
+            builder
+                .push(RecordRef {
+                    topic: 0,
+                    partition: 0,
+                    offset: RecordOffset(offset as i64),
+                    timestamp_ms: None,
+                    key: key.map(str::as_bytes),
+                    payload: Some(payload.as_bytes()),
+                    row: "",
+                })
+                .unwrap();
         }
         let batch = builder.finish();
         let rows: Vec<u32> = (0..records.len() as u32).collect();
-        let answers = KeyCalls::new(Payloads(most), keys).call(&batch, &rows, u32::MAX);
+        let answers = calls.call(&batch, &rows, u32::MAX);
         let text = |key: Option<&[u8]>| key.map(|key| String::from_utf8(key.to_vec()).unwrap());
         let keys = match &answers.said {
             Said::Keyed(Some(keys)) => rows.iter().map(|row| text(keys.get(*row as usize))).collect(),
@@ -187,6 +204,31 @@ mod tests {
 
     fn keys(keys: &[&str]) -> Vec<Option<String>> {
         keys.iter().map(|key| (!key.is_empty()).then(|| (*key).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_key_that_has_no_room_is_its_records_error() {
+        let calls = |most| KeyCalls { calls: Payloads(most), keys: Keys::Missing, room: 7 };
+        let records = [
+            ("!", None),
+            ("a", Some("own")),
+            ("long", None),
+            ("too long", None),
+            ("x", Some("none")),
+            ("", None),
+        ];
+        let (answers, keyed) = call_within(calls(9), &records);
+        assert_eq!(
+            keyed,
+            [None, Some("own"), Some("long"), None, None, Some("")].map(|key| key.map(str::to_owned))
+        );
+        let failed: Vec<u32> = answers.failures.iter().map(|failure| failure.position).collect();
+        assert_eq!((failed, answers.answered), (vec![0, 3, 4], 6));
+        assert!(answers.failures[1].reason.contains("no room"), "{:?}", answers.failures);
+        // Of those that were not asked for any more nothing is said.
+        let (answers, _) = call_within(calls(2), &records);
+        let failed: Vec<u32> = answers.failures.iter().map(|failure| failure.position).collect();
+        assert_eq!((failed, answers.answered), (vec![0], 3));
     }
 
     #[test]

@@ -33,6 +33,7 @@ use loom_plugin::Interrupt;
 use loom_types::{Ending, ErrorKind, Moment, WorkerIndex};
 
 use crate::failure::Failure;
+use crate::holdings::{Holdings, Seen};
 use crate::outputs::OutputTable;
 use crate::probe::Probe;
 use crate::status::Calling;
@@ -169,6 +170,8 @@ pub(crate) struct Shared {
     pub accounts: Accounts,
     /// Of each partition.
     pub bounds: Bounds,
+    /// What rows that wait keep in memory.
+    pub holdings: Holdings,
     pub cache: PayloadCache,
     pub counters: Counters,
     /// What is told of rows that are dropped.
@@ -201,6 +204,41 @@ pub(crate) struct Flow {
     pub routes: Vec<Target>,
     pub shared: Shared,
     pub outputs: crate::outputs::Outputs,
+}
+
+impl Flow {
+    /// Counts what rows that wait keep in memory, and lets go of what they do not need.
+    pub(crate) fn look(&mut self) {
+        let mut seen = Seen::new(self.shared.accounts.partitions().count());
+        for node in &self.nodes {
+            match &node.op {
+                Op::Plugin(node) => node.show(&mut seen),
+                Op::Waiting(node) => node.show(&mut seen),
+                Op::Collect(node) => node.show(&mut seen),
+                Op::Batch(node) => node.show(&mut seen),
+                Op::Join(node) => node.show(&mut seen),
+                Op::Sink(node) => node.sink.show(&mut seen),
+                _ => {}
+            }
+        }
+        self.outputs.show(&mut seen);
+        let moves = self.shared.holdings.saw(&seen, self.shared.now);
+        drop(seen);
+        if moves.is_empty() {
+            return;
+        }
+        for node in &mut self.nodes {
+            match &mut node.op {
+                Op::Plugin(node) => node.follow(&moves),
+                Op::Waiting(node) => node.follow(&moves),
+                Op::Batch(node) => node.follow(&moves),
+                Op::Join(node) => node.follow(&moves),
+                Op::Sink(node) => node.sink.follow(&moves),
+                _ => {}
+            }
+        }
+        self.outputs.follow(&moves);
+    }
 }
 
 impl Shared {

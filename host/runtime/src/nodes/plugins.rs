@@ -81,6 +81,24 @@ pub(crate) struct Made {
     pub ends: Vec<u32>,
 }
 
+impl Said {
+    /// The bytes that were made with it.
+    pub(crate) fn memory(&self) -> usize {
+        match self {
+            Said::Changed(changes) => changes.memory(),
+            Said::Is(_) => 0,
+            Said::Chose(values) | Said::Keyed(Some(values)) => values.memory(),
+            Said::Keyed(None) => 0,
+            Said::Made(made) => made_memory(&made.batch),
+        }
+    }
+}
+
+/// The bytes of rows that were made, without what they have from their records.
+pub(crate) fn made_memory(rows: &Batch) -> usize {
+    rows.payload_column().data().memory() + 4 * rows.len()
+}
+
 impl Made {
     /// The rows that were made of the row at a position.
     pub(crate) fn of(&self, position: usize) -> Range<u32> {

@@ -25,8 +25,9 @@ use std::time::Duration;
 use loom_delivery::{Accounts, Mutation, Token, mutated};
 use loom_flow::plan::{OutputId, OutputPlan};
 use loom_kafka::{Ack, KafkaError, OutputIndex, OutputInfo, TopicSink};
-use loom_types::{Batch, Ending, ErrorKind, Moment, PartitionId};
+use loom_types::{Batch, Ending, ErrorKind, Moment, Moves, PartitionId};
 
+use crate::holdings::Seen;
 use crate::nodes::NodeId;
 use crate::rows::RowSet;
 use pending::Pending;
@@ -240,6 +241,18 @@ impl Outputs {
     /// The partitions that have rows waiting to be sent, with repetitions.
     pub(crate) fn pending(&self) -> impl Iterator<Item = PartitionId> {
         self.queues.iter().flat_map(Queue::partitions)
+    }
+
+    /// Shows every row that waits to be sent, or to be acknowledged, to whoever counts what they keep.
+    pub(crate) fn show(&self, seen: &mut Seen) {
+        self.queues.iter().for_each(|queue| queue.show(seen));
+        self.writer.each_held(&mut |partition, batch, row| seen.row(partition, batch, row, false));
+    }
+
+    /// Rows that were copied go on as their copies.
+    pub(crate) fn follow(&mut self, moves: &Moves) {
+        self.queues.iter_mut().for_each(|queue| queue.follow(moves));
+        self.writer.move_rows(moves);
     }
 
     /// How each topic stands, by one of its outputs.

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use loom_delivery::{Accounts, Token};
 use loom_kafka::{OutputIndex, Stamp, TopicSink};
-use loom_types::{Batch, Source, compare_rows};
+use loom_types::{Batch, Moves, Source, compare_rows};
 
 use super::codec::Codec;
 use super::limits::{Limits, Objection};
 use super::size;
+use crate::holdings::Seen;
 
 /// Invariant: `ids[sent..]` are the rows that wait, each with its token in `tokens`; of those before `clear` it is known
 /// that the topic takes them.
@@ -118,6 +119,18 @@ impl Pending {
         self.clear = self.clear.max(self.sent);
         self.objection = None;
         (self.index, self.batch.clone(), row, token)
+    }
+
+    /// Shows every row that waits, to whoever counts what they keep.
+    pub(super) fn show(&self, seen: &mut Seen) {
+        for (row, token) in self.ids[self.sent..].iter().zip(&self.tokens) {
+            seen.row(token.partition(), &self.batch, *row, false);
+        }
+    }
+
+    /// Rows that were copied go on as their copies.
+    pub(super) fn follow(&mut self, moves: &Moves) {
+        moves.rows(&mut self.batch, &mut self.ids[self.sent..]);
     }
 
     pub(super) fn tokens(&self) -> impl Iterator<Item = &Token> {

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use loom_delivery::{Accounts, Backoff, Mutation, Token, mutated};
 use loom_kafka::{Ack, KafkaError, Kind, OutputIndex, Refusal, TopicSink};
-use loom_types::{Batch, Moment, PartitionId};
+use loom_types::{Batch, Moment, Moves, PartitionId};
 
 use super::Counts;
 use super::codec::Codec;
@@ -26,6 +26,7 @@ use super::retention::PastRetention;
 use super::table::OutputTable;
 use super::trials::{Back, Trials};
 use crate::envelope::raw_form;
+use crate::holdings::Seen;
 
 /// How long a topic may be unknown before its rows are refused.
 const UNKNOWN_PATIENCE: Duration = Duration::from_secs(60);
@@ -426,6 +427,22 @@ impl Queue {
     pub(super) fn tokens(&self) -> impl Iterator<Item = &Token> {
         let back = self.trials.rows().chain(&self.returned).map(|back| &back.token);
         self.pending.iter().flat_map(Pending::tokens).chain(back)
+    }
+
+    /// Shows every row that waits to be sent, to whoever counts what they keep.
+    pub(super) fn show(&self, seen: &mut Seen) {
+        self.pending.iter().for_each(|pending| pending.show(seen));
+        for back in self.trials.rows().chain(&self.returned) {
+            seen.row(back.token.partition(), &back.batch, back.row, false);
+        }
+    }
+
+    /// Rows that were copied go on as their copies.
+    pub(super) fn follow(&mut self, moves: &Moves) {
+        self.pending.iter_mut().for_each(|pending| pending.follow(moves));
+        for back in self.trials.rows_mut().chain(&mut self.returned) {
+            moves.row(&mut back.batch, &mut back.row);
+        }
     }
 
     /// The partitions that have rows waiting to be sent, with repetitions.

@@ -81,15 +81,17 @@ mod tests {
     fn row(key: Option<&[u8]>, payload: Option<&[u8]>, headers: &[(&[u8], Option<&[u8]>)]) -> Batch {
         let mut builder = BatchBuilder::new(Arc::from(vec![Arc::from("in")]));
         headers.iter().for_each(|(name, value)| builder.header(name, *value));
-        builder.push(RecordRef {
-            topic: 0,
-            partition: 0,
-            offset: RecordOffset(0),
-            timestamp_ms: None,
-            key,
-            payload,
-            row: "",
-        });
+        builder
+            .push(RecordRef {
+                topic: 0,
+                partition: 0,
+                offset: RecordOffset(0),
+                timestamp_ms: None,
+                key,
+                payload,
+                row: "",
+            })
+            .unwrap();
         builder.finish()
     }
 

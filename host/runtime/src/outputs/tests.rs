@@ -10,7 +10,7 @@ use loom_delivery::{Accounts, Token};
 use loom_flow::plan::{OutputId, OutputPlan, Security};
 use loom_kafka::{Ack, KafkaError, Kind, OutputIndex, OutputInfo, Refusal, Stamp, TopicSink};
 use loom_types::{
-    Batch, BatchBuilder, CommitOffset, Ending, ErrorKind, Moment, PartitionId, RecordOffset, RecordRef,
+    Batch, BatchBuilder, CommitOffset, Ending, ErrorKind, Moment, Moves, PartitionId, RecordOffset, RecordRef,
 };
 
 use super::facts::TopicFacts;
@@ -81,6 +81,16 @@ impl TopicSink for Shared {
 
     fn each_in_flight(&self, each: &mut dyn FnMut(OutputIndex, &Token)) {
         self.0.borrow().under_way.iter().for_each(|(output, token, ..)| each(*output, token));
+    }
+
+    fn each_held(&self, each: &mut dyn FnMut(PartitionId, &Arc<Batch>, u32)) {
+        let client = self.0.borrow();
+        client.under_way.iter().for_each(|(_, token, batch, row)| each(token.partition(), batch, *row));
+    }
+
+    fn move_rows(&mut self, moves: &Moves) {
+        let mut client = self.0.borrow_mut();
+        client.under_way.iter_mut().for_each(|(.., batch, row)| moves.row(batch, row));
     }
 
     fn client_errors(&mut self, _: &mut Vec<KafkaError>) {}
@@ -178,15 +188,17 @@ impl Bench {
         for (payload, timestamp_ms) in records {
             let offset = RecordOffset(self.next);
             self.next += 1;
-            builder.push(RecordRef {
-                topic: 0,
-                partition: 0,
-                offset,
-                timestamp_ms,
-                key: None,
-                payload: Some(payload.as_bytes()),
-                row: "",
-            });
+            builder
+                .push(RecordRef {
+                    topic: 0,
+                    partition: 0,
+                    offset,
+                    timestamp_ms,
+                    key: None,
+                    payload: Some(payload.as_bytes()),
+                    row: "",
+                })
+                .unwrap();
             tokens.push(self.accounts.register(self.partition, offset, 0));
         }
         (Arc::new(builder.finish()), tokens)

@@ -101,6 +101,11 @@ impl Trials {
         self.groups.iter().flatten().chain(&self.blamed)
     }
 
+    /// The same, to be changed.
+    pub(super) fn rows_mut(&mut self) -> impl Iterator<Item = &mut Back> {
+        self.groups.iter_mut().flatten().chain(&mut self.blamed)
+    }
+
     /// Takes every row out that waits.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Back> {
         let groups = std::mem::take(&mut self.groups);

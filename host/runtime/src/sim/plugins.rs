@@ -172,9 +172,11 @@ pub(super) fn made(batch: &Batch, rows: &[u32], counts: &[usize]) -> Made {
         for place in 0..*count {
             of.push(*row);
             let text = marked(old, place_mark(place));
-            payload.push(text.as_deref().or(old));
+            payload.push(text.as_deref().or(old)).expect("rows of a simulation are small");
             let dot = if name.is_empty() { "" } else { "." };
-            names.push(Some(format!("{name}{dot}{place}").as_bytes()));
+            names
+                .push(Some(format!("{name}{dot}{place}").as_bytes()))
+                .expect("rows of a simulation are small");
         }
         ends.push(of.len() as u32);
     }
@@ -219,10 +221,10 @@ impl RowCalls for ScriptedRows {
             let old = batch.payload(*id);
             match changed(old, self.plugin).filter(|_| verdict == Verdict::Marked) {
                 Some(text) => {
-                    payload.push(Some(&text));
+                    payload.push(Some(&text)).expect("rows of a simulation are small");
                     column_changes = true;
                 }
-                None => payload.push(old),
+                None => payload.push(old).expect("rows of a simulation are small"),
             }
         }
         if self.role == Role::Expand {
@@ -234,7 +236,7 @@ impl RowCalls for ScriptedRows {
             return RowAnswers { answered, said: Said::Is(yes), failures };
         }
         for _ in answered..rows.len() {
-            payload.push(None);
+            payload.push(None).expect("rows of a simulation are small");
         }
         let payload = column_changes.then(|| payload.finish());
         let said = Said::Changed(Changes { payload, ..Changes::default() });

@@ -56,7 +56,7 @@ impl WaitingCalls for ScriptedCalls {
             Verdict::Marked => {
                 let payload = changed(batch.payload(row), self.plugin).map(|text| {
                     let mut column = BytesBuilder::new();
-                    column.push(Some(&text));
+                    column.push(Some(&text)).expect("rows of a simulation are small");
                     column.finish()
                 });
                 Ok(RowAnswer::Changed(Box::new(Changes { payload, ..Changes::default() })))

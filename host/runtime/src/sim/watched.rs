@@ -14,7 +14,7 @@ use loom_kafka::{
     KafkaError, Member, OffsetStore, OutputIndex, OutputInfo, OutputSettings, PartitionSource, Reader,
     RequestId, Rights, Stamp, Taken, TopicInfo, TopicSink, Waker,
 };
-use loom_types::{Batch, BatchBuilder, CommitOffset, Moment, PartitionId, TopicId, TopicPartition};
+use loom_types::{Batch, BatchBuilder, CommitOffset, Moment, Moves, PartitionId, TopicId, TopicPartition};
 
 use super::excuse::Excuse;
 use super::process::How;
@@ -267,8 +267,13 @@ impl Broker for Watched {
         })
     }
 
-    fn writer(&self, outputs: &[OutputSettings], waker: Waker) -> Result<Box<dyn TopicSink>, KafkaError> {
-        let sink = self.client.writer(outputs, waker)?;
+    fn writer(
+        &self,
+        outputs: &[OutputSettings],
+        sharing: usize,
+        waker: Waker,
+    ) -> Result<Box<dyn TopicSink>, KafkaError> {
+        let sink = self.client.writer(outputs, sharing, waker)?;
         let topics = outputs.iter().map(|output| output.topic.clone()).collect();
         self.sim.lock().model.writes(self.run);
         Ok(Box::new(Sink { sim: self.sim.clone(), run: self.run, topics, sink }))
@@ -456,6 +461,14 @@ impl TopicSink for Sink {
 
     fn each_in_flight(&self, each: &mut dyn FnMut(OutputIndex, &Token)) {
         self.sink.each_in_flight(each);
+    }
+
+    fn each_held(&self, each: &mut dyn FnMut(PartitionId, &Arc<Batch>, u32)) {
+        self.sink.each_held(each);
+    }
+
+    fn move_rows(&mut self, moves: &Moves) {
+        self.sink.move_rows(moves);
     }
 
     fn client_errors(&mut self, out: &mut Vec<KafkaError>) {

@@ -91,13 +91,14 @@ impl Worker {
         each.collect()
     }
 
-    /// Whether so much of the partition is unresolved that no more is taken.
+    /// Whether so much of the partition is unresolved, or kept, that no more is taken.
     fn is_at_bound(&self, id: PartitionId) -> bool {
         let outstanding = self.flow.shared.accounts.tracker(id).outstanding();
         let bounds = self.flow.shared.bounds;
         outstanding.records >= bounds.records
             || outstanding.bytes >= bounds.bytes
             || !self.flow.shared.room().is_there(id)
+            || self.flow.shared.holdings.stop(id)
     }
 }
 

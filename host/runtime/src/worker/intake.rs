@@ -1,7 +1,7 @@
 //! One poll cycle: records are taken from ready partitions in turn, registered, and walked through the flow.
 //!
-//! A partition is not polled while rows of it wait anywhere in the worker, while it is at its bound, or while its start
-//! is not committed. At a bound the sinks are flushed, and the batch is sent on that holds the partition's oldest record, so
+//! A partition is not polled while rows of it wait anywhere in the worker, while it is at its bound, while what rows keep in
+//! memory is, or while its start is not committed. At a bound the sinks are flushed, and the batch is sent on that holds the partition's oldest record, so
 //! that no bound above a partition's can deadlock it.
 
 use std::sync::Arc;
@@ -38,6 +38,9 @@ impl Worker {
             self.partitions.iter_mut().for_each(|partition| partition.ready = true);
             self.last_look = now;
         }
+        if self.flow.shared.holdings.wants_look(now) {
+            self.flow.look();
+        }
         let held = self.held();
         let batch_size = self.flow.shared.plan.consumer.batch_size;
         let mut taken = TakenRows::default();
@@ -57,7 +60,8 @@ impl Worker {
                 break;
             }
             // What was made of records waits for sinks like the records themselves.
-            let full = !self.flow.shared.room().is_there(PartitionId(index as u32));
+            let id = PartitionId(index as u32);
+            let full = !self.flow.shared.room().is_there(id) || self.flow.shared.holdings.stop(id);
             if full {
                 self.at_bound(index);
             }
@@ -84,6 +88,7 @@ impl Worker {
             self.commit(now);
         }
         let TakenRows { ids, tokens } = taken;
+        self.flow.shared.holdings.add(self.builder.capacity());
         let rows = RowSet { batch: Arc::new(self.builder.finish()), ids, tokens, route: None };
         // A row that fails before its first node has none to name: the walk begins at the entry.
         self.flow.run(self.flow.entry, NodeId(0), rows);
@@ -221,8 +226,11 @@ impl Worker {
     /// A partition waits for its oldest record: it may be in a batch that is not full, or in a sink.
     fn at_bound(&mut self, index: usize) {
         let id = PartitionId(index as u32);
-        if let Some(oldest) = self.flow.shared.accounts.tracker(id).oldest() {
+        let accounts = &self.flow.shared.accounts;
+        if let Some(oldest) = accounts.tracker(id).oldest() {
             self.ask_for_batches(|node| node.ask_for(id, oldest));
+        } else if !accounts.is_tracked() {
+            self.ask_for_batches(Collect::ask);
         }
         self.ask_flushes();
     }

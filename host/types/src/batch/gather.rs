@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::{Batch, Types};
-use crate::column::{BytesBuilder, BytesColumn, Column};
+use crate::column::{BytesBuilder, BytesColumn, Column, ColumnFull, MOST};
 use crate::headers::{HeaderBuilder, HeaderColumn};
 use crate::source::SourceColumn;
 
@@ -14,20 +14,22 @@ pub type Place = (u32, u32);
 
 impl Batch {
     /// The batch of these rows, in this order; each is named by the place of its batch in `parts` and its row there.
-    /// Panics where there is no such row.
-    #[must_use]
-    pub fn gather(parts: &[&Batch], rows: &[Place]) -> Batch {
+    /// Panics where there is no such row. An error is a column that would be too large; rows of one batch always have room.
+    pub fn gather(parts: &[&Batch], rows: &[Place]) -> Result<Batch, ColumnFull> {
         let mut gather = Gather { parts, rows, indexes: Vec::new() };
-        Batch {
+        Ok(Batch {
             rows: u32::try_from(rows.len()).expect("a batch holds less than 2^32 rows"),
-            payload: gather.shared(|part| Some(&part.payload)).unwrap_or_else(|| gather.copy(Batch::payload)),
-            key: gather.keys(),
-            headers: gather.headers(),
+            payload: match gather.shared(|part| Some(&part.payload)) {
+                Some(payload) => payload,
+                None => gather.copy(Batch::payload)?,
+            },
+            key: gather.keys()?,
+            headers: gather.headers()?,
             source: gather.shared(|part| Some(&part.source)).unwrap_or_else(|| gather.sources()),
-            name: gather.names(),
-            former_key: gather.former_keys(),
+            name: gather.names()?,
+            former_key: gather.former_keys()?,
             types: gather.types(),
-        }
+        })
     }
 }
 
@@ -61,41 +63,46 @@ impl<'a> Gather<'a> {
         Some(first.seen_through(index))
     }
 
-    fn copy(&self, value: impl Fn(&'a Batch, u32) -> Option<&'a [u8]>) -> Column<BytesColumn> {
-        let bytes = self.each().map(|(part, row)| value(part, row).map_or(0, <[u8]>::len)).sum();
-        let mut column = BytesBuilder::with_capacity(self.rows.len(), bytes);
-        self.each().for_each(|(part, row)| column.push(value(part, row)));
-        Column::new(column.finish())
-    }
-
-    fn keys(&mut self) -> Option<Column<BytesColumn>> {
-        if self.parts.iter().all(|part| part.key.is_none()) {
-            return None;
+    fn copy(
+        &self,
+        value: impl Fn(&'a Batch, u32) -> Option<&'a [u8]>,
+    ) -> Result<Column<BytesColumn>, ColumnFull> {
+        let bytes: usize = self.each().map(|(part, row)| value(part, row).map_or(0, <[u8]>::len)).sum();
+        if bytes > MOST {
+            return Err(ColumnFull { limit: MOST });
         }
-        Some(self.shared(|part| part.key.as_ref()).unwrap_or_else(|| self.copy(Batch::key)))
+        let mut column = BytesBuilder::with_capacity(self.rows.len(), bytes);
+        self.each().try_for_each(|(part, row)| column.push(value(part, row)))?;
+        Ok(Column::new(column.finish()))
     }
 
-    fn headers(&mut self) -> Option<Column<HeaderColumn>> {
+    fn keys(&mut self) -> Result<Option<Column<BytesColumn>>, ColumnFull> {
+        if self.parts.iter().all(|part| part.key.is_none()) {
+            return Ok(None);
+        }
+        let shared = self.shared(|part| part.key.as_ref());
+        shared.map_or_else(|| self.copy(Batch::key), Ok).map(Some)
+    }
+
+    fn headers(&mut self) -> Result<Option<Column<HeaderColumn>>, ColumnFull> {
         if self.parts.iter().all(|part| part.headers.is_none()) {
-            return None;
+            return Ok(None);
         }
         if let Some(shared) = self.shared(|part| part.headers.as_ref()) {
-            return Some(shared);
+            return Ok(Some(shared));
         }
         let mut headers = HeaderBuilder::new();
-        for (part, row) in self.each() {
-            part.headers(row).for_each(|(name, value)| headers.push(name, value));
-            headers.end_row();
-        }
-        Some(Column::new(headers.finish()))
+        self.each().try_for_each(|(part, row)| headers.push_row(part.headers(row)))?;
+        Ok(Some(Column::new(headers.finish())))
     }
 
-    fn names(&mut self) -> Option<Column<BytesColumn>> {
+    fn names(&mut self) -> Result<Option<Column<BytesColumn>>, ColumnFull> {
         if self.parts.iter().all(|part| part.name.is_none()) {
-            return None;
+            return Ok(None);
         }
         let name = |part: &'a Batch, row| Some(part.name(row).as_bytes());
-        Some(self.shared(|part| part.name.as_ref()).unwrap_or_else(|| self.copy(name)))
+        let shared = self.shared(|part| part.name.as_ref());
+        shared.map_or_else(|| self.copy(name), Ok).map(Some)
     }
 
     fn sources(&self) -> Column<SourceColumn> {
@@ -122,15 +129,15 @@ impl<'a> Gather<'a> {
     }
 
     /// Keys as they came to the node that replaced them; of a part whose keys were not replaced, its keys.
-    fn former_keys(&self) -> Option<Option<Column<BytesColumn>>> {
+    fn former_keys(&self) -> Result<Option<Option<Column<BytesColumn>>>, ColumnFull> {
         if self.parts.iter().all(|part| part.former_key.is_none()) {
-            return None;
+            return Ok(None);
         }
         let former = |part: &'a Batch, row| match &part.former_key {
             Some(key) => key.as_ref().and_then(|key| key.data().get(key.at(row))),
             None => part.key(row),
         };
-        Some(Some(self.copy(former)))
+        Ok(Some(Some(self.copy(former)?)))
     }
 }
 
@@ -151,15 +158,17 @@ mod tests {
             if dressed {
                 builder.header(b"h", Some(&letter));
             }
-            builder.push(RecordRef {
-                topic: 1,
-                partition: 3,
-                offset: RecordOffset(offset as i64),
-                timestamp_ms: dressed.then_some(7),
-                key: dressed.then_some(&letter[..]),
-                payload: Some(&letter),
-                row: if dressed { "1" } else { "" },
-            });
+            builder
+                .push(RecordRef {
+                    topic: 1,
+                    partition: 3,
+                    offset: RecordOffset(offset as i64),
+                    timestamp_ms: dressed.then_some(7),
+                    key: dressed.then_some(&letter[..]),
+                    payload: Some(&letter),
+                    row: if dressed { "1" } else { "" },
+                })
+                .unwrap();
         }
         builder.finish()
     }
@@ -197,23 +206,23 @@ mod tests {
         let (plain, dressed) = (letters("in", "abc", false), letters("second", "xyz", true));
         let parts = [&plain, &dressed.select(&[2, 0])];
         let rows = [(1, 0), (0, 2), (0, 0), (1, 1), (1, 1)];
-        let batch = Batch::gather(&parts, &rows);
+        let batch = Batch::gather(&parts, &rows).unwrap();
         assert_eq!(told(&batch), expected(&parts, &rows));
         // Columns that only some have are there, with nothing for the others.
         assert_eq!(told(&batch)[0], "z z [\"z\"] second 2 Some(7) \"1\"");
         assert_eq!(told(&batch)[1], "c - [] in 2 None \"\"");
-        assert!(Batch::gather(&parts, &[]).is_empty() && Batch::gather(&[], &[]).is_empty());
+        assert!([&parts[..], &[]].iter().all(|parts| Batch::gather(parts, &[]).unwrap().is_empty()));
     }
 
     #[test]
     fn what_all_have_in_common_is_shared_and_not_copied() {
         let batch = letters("in", "abcd", true);
         let mut payload = BytesBuilder::new();
-        [&b"B"[..], b"D"].into_iter().for_each(|value| payload.push(Some(value)));
+        [&b"B"[..], b"D"].into_iter().for_each(|value| payload.push(Some(value)).unwrap());
         let changes = Changes { payload: Some(payload.finish()), ..Changes::default() };
         let parts = [&batch.select(&[0, 2]), &batch.select(&[1, 3]).with(changes)];
         let rows = [(0, 0), (1, 0), (0, 1), (1, 1)];
-        let gathered = Batch::gather(&parts, &rows);
+        let gathered = Batch::gather(&parts, &rows).unwrap();
         assert_eq!(told(&gathered), expected(&parts, &rows));
         assert!(gathered.source.has_data_of(&batch.source));
         assert!(gathered.key.as_ref().unwrap().has_data_of(batch.key.as_ref().unwrap()));
@@ -225,9 +234,9 @@ mod tests {
     fn keys_before_they_were_replaced_are_remembered() {
         let (plain, dressed) = (letters("in", "ab", false), letters("in", "xy", true));
         let mut key = BytesBuilder::new();
-        [&b"1"[..], b"2"].into_iter().for_each(|value| key.push(Some(value)));
+        [&b"1"[..], b"2"].into_iter().for_each(|value| key.push(Some(value)).unwrap());
         let parts = [&plain.rekeyed(key.finish()), &dressed];
-        let gathered = Batch::gather(&parts, &[(1, 1), (0, 0)]);
+        let gathered = Batch::gather(&parts, &[(1, 1), (0, 0)]).unwrap();
         assert_eq!((gathered.key(0), gathered.key(1)), (Some(&b"y"[..]), Some(&b"1"[..])));
         let former = gathered.with_former_keys();
         assert_eq!((former.key(0), former.key(1)), (Some(&b"y"[..]), None));

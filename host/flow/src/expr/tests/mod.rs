@@ -21,15 +21,17 @@ fn batch(payloads: &[Option<&[u8]>]) -> Batch {
         builder.header(b"trace", Some(b"first"));
         builder.header(b"trace", Some(b"last"));
         builder.header(b"none", None);
-        builder.push(RecordRef {
-            topic: 0,
-            partition: 3,
-            offset: RecordOffset(40 + row as i64),
-            timestamp_ms: Some(1_700_000_000_123),
-            key: Some(b"k-1"),
-            payload: *payload,
-            row: "",
-        });
+        builder
+            .push(RecordRef {
+                topic: 0,
+                partition: 3,
+                offset: RecordOffset(40 + row as i64),
+                timestamp_ms: Some(1_700_000_000_123),
+                key: Some(b"k-1"),
+                payload: *payload,
+                row: "",
+            })
+            .unwrap();
     }
     builder.finish()
 }

@@ -62,8 +62,8 @@ fn selections_of_a_batch_share_what_was_decoded_and_new_columns_do_not() {
     let all = batch(&[Some(b"{\"a\":1}"), Some(b"oops"), Some(b"{\"a\":3}")]);
     let some = all.select(&[2, 1]);
     let mut payload = BytesBuilder::new();
-    payload.push(Some(b"{\"a\":5}"));
-    payload.push(Some(b"{\"a\":6}"));
+    payload.push(Some(b"{\"a\":5}")).unwrap();
+    payload.push(Some(b"{\"a\":6}")).unwrap();
     let changed = some.clone().with(Changes { payload: Some(payload.finish()), ..Changes::default() });
     let expr = compile("payload.a");
     let mut read = |batch: &loom_types::Batch, row| {

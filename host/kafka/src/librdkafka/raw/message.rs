@@ -87,11 +87,6 @@ impl Message {
         unsafe { bytes((*self.0.as_ptr()).key, (*self.0.as_ptr()).key_len) }
     }
 
-    /// The bytes of a record's payload and key: what bounds count.
-    pub fn size(&self) -> usize {
-        self.payload().map_or(0, <[u8]>::len) + self.key().map_or(0, <[u8]>::len)
-    }
-
     /// What an event that is no record says.
     pub fn text(&self) -> Cow<'_, str> {
         // SAFETY: alive; for an error the answer is its own text, which lives with it, or a static one.

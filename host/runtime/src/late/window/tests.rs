@@ -6,13 +6,36 @@ use std::time::Duration;
 
 use loom_delivery::Accounts;
 use loom_types::{
-    BatchBuilder, CommitOffset, Ending, ErrorKind, Moment, PartitionId, RecordOffset, RecordRef,
+    Batch, BatchBuilder, CommitOffset, Ending, ErrorKind, Moment, Moves, PartitionId, RecordOffset, RecordRef,
 };
 use proptest::prelude::*;
 
 use super::{Leaving, Stand, Window};
 use crate::nodes::Target;
 use crate::rows::{FailedRow, Row};
+
+/// Each row of the window is of a batch of its own; copies of all rows that wait or have their verdict take their places.
+#[test]
+fn rows_go_on_as_their_copies_except_those_that_are_called() {
+    let mut bench = Bench::new(true);
+    (0..4).for_each(|_| bench.push());
+    let first = bench.call().unwrap();
+    let second = bench.call().unwrap();
+    bench.pass(second);
+    let mut moves = Moves::new();
+    let before: Vec<Arc<Batch>> = bench.window.rows().map(|(row, ..)| row.batch.clone()).collect();
+    before.iter().for_each(|batch| moves.add(batch, vec![0]).unwrap());
+    bench.window.follow(&moves);
+    let moved = |(row, before): (&Row, &Arc<Batch>)| !Arc::ptr_eq(&row.batch, before);
+    let moved: Vec<bool> = bench.window.rows().map(|(row, ..)| row).zip(&before).map(moved).collect();
+    assert_eq!(moved, [false, true, true, true]);
+    bench.pass(first);
+    assert_eq!(bench.left, [0, 1]);
+    while let Some(number) = bench.call() {
+        bench.pass(number);
+    }
+    assert_eq!(bench.left, [0, 1, 2, 3]);
+}
 
 struct Bench {
     accounts: Accounts,
@@ -41,15 +64,17 @@ impl Bench {
         let offset = RecordOffset(self.next);
         self.next += 1;
         let mut builder = BatchBuilder::new(Arc::from(vec![Arc::from("in")]));
-        builder.push(RecordRef {
-            topic: 0,
-            partition: 0,
-            offset,
-            timestamp_ms: None,
-            key: None,
-            payload: Some(b"x"),
-            row: "",
-        });
+        builder
+            .push(RecordRef {
+                topic: 0,
+                partition: 0,
+                offset,
+                timestamp_ms: None,
+                key: None,
+                payload: Some(b"x"),
+                row: "",
+            })
+            .unwrap();
         let token = self.accounts.register(self.partition, offset, 1);
         let row = Row::new(Arc::new(builder.finish()), 0, token, None, 0);
         self.window.push(row, self.now);

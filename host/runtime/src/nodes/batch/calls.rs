@@ -11,6 +11,7 @@ use loom_plugin::{
 };
 use loom_types::Batch;
 
+use crate::nodes::plugins::made_memory;
 use crate::nodes::waiting::Fault;
 
 /// What a batch node asks its plugin for.
@@ -35,6 +36,14 @@ impl BatchAnswer {
         match self {
             BatchAnswer::Changed(answers) => answers.answered as usize,
             BatchAnswer::Made(answers) => answers.answered as usize,
+        }
+    }
+
+    /// The bytes that were made with it.
+    pub(crate) fn memory(&self) -> usize {
+        match self {
+            BatchAnswer::Changed(answers) => answers.changes.memory(),
+            BatchAnswer::Made(answers) => made_memory(&answers.rows),
         }
     }
 

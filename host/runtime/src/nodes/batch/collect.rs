@@ -17,6 +17,7 @@ use loom_delivery::{Accounts, Token};
 use loom_types::{Batch, ErrorKind, Moment, PartitionId, RecordOffset};
 
 use super::window::Window;
+use crate::holdings::Seen;
 use crate::nodes::{Flow, NodeId, Op, Target};
 use crate::rows::RowSet;
 
@@ -99,6 +100,11 @@ impl Collect {
             rows: 0,
             bytes: 0,
         }
+    }
+
+    /// Tells what is kept here, to whoever counts it: rows are copies already.
+    pub(crate) fn show(&self, seen: &mut Seen) {
+        self.windows.values().for_each(|(_, window)| seen.beside(window.memory()));
     }
 
     /// How many rows are here.
@@ -218,7 +224,7 @@ impl Collect {
     fn full_prefix(&self, rows: &RowSet) -> Option<usize> {
         let mut bytes = 0;
         for (count, id) in rows.ids.iter().enumerate() {
-            bytes += rows.batch.whole_row_bytes(*id) as u64;
+            bytes += rows.batch.row_bytes(*id) as u64;
             if bytes > self.bounds.bytes && count > 0 {
                 return Some(count);
             }
@@ -234,15 +240,23 @@ impl Collect {
         let Some((_, window)) = self.windows.get_mut(&number) else { return rows };
         let (before, mut bytes) = ((window.len(), window.bytes()), window.bytes());
         let fits = |(count, id): &(usize, &u32)| {
-            bytes += rows.batch.whole_row_bytes(**id) as u64;
+            bytes += rows.batch.row_bytes(**id) as u64;
             let count = before.0 + count;
             count == 0 || (count < self.bounds.records && bytes <= self.bounds.bytes)
         };
         let count = rows.ids.iter().enumerate().take_while(fits).count();
-        let rest = rows.split_off(count);
+        let behind = rows.split_off(count);
+        let mut rest = rows.empty_like();
         for (id, token) in rows.ids.into_iter().zip(rows.tokens) {
-            window.push(&rows.batch, id, token, accounts);
+            // Bounds are far below what a column takes; and were there no room, order would be kept.
+            let pushed =
+                if rest.is_empty() { window.push(&rows.batch, id, token, accounts) } else { Err(token) };
+            if let Err(token) = pushed {
+                rest.push(id, token);
+            }
         }
+        rest.ids.extend(behind.ids);
+        rest.tokens.extend(behind.tokens);
         self.rows += window.len() - before.0;
         self.bytes += window.bytes() - before.1;
         rest

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use loom_delivery::{Accounts, Token};
 use loom_plugin::{BatchExpandAnswers, Cause, RowFailure};
-use loom_types::{Batch, Moment, PartitionId, Place};
+use loom_types::{Batch, Moment, Moves, PartitionId, Place};
 
 use super::calls::BatchAnswer;
 use super::derive::{count, derive};
+use crate::holdings::Seen;
 use crate::late::{Judged, Stand, judge};
-use crate::rows::{FailedRow, Parts, Row, RowSet};
+use crate::nodes::router::gather;
+use crate::rows::{FailedRow, MADE_BYTES, Parts, Row, RowSet};
 
 /// See the module's description.
 pub(crate) struct Held {
@@ -19,6 +21,9 @@ pub(crate) struct Held {
     partitions: Vec<PartitionId>,
     /// What calls made of rows, where rows are made.
     made: Vec<BatchExpandAnswers>,
+    /// Bytes that several calls may make of it together, since its rows go on as one batch; and what they made so far.
+    room: usize,
+    used: usize,
     /// A row was to be tried again: nothing of its partitions is called before the batch is through.
     is_late: bool,
     /// Its next call is not before this.
@@ -87,8 +92,34 @@ impl Held {
             rows: rows.collect(),
             partitions,
             made: Vec::new(),
+            room: MADE_BYTES,
+            used: 0,
             is_late: false,
             due: Moment::START,
+        }
+    }
+
+    /// Shows every row that is here, to whoever counts what they keep.
+    pub(super) fn show(&self, seen: &mut Seen) {
+        for slot in &self.rows {
+            if let Some(row) = slot.row() {
+                seen.waits(row, matches!(slot, Slot::Called { .. }));
+            }
+        }
+        self.made.iter().for_each(|made| seen.batch(&made.rows));
+    }
+
+    /// Rows that were copied go on as their copies. Those of one batch do so together, so that a call finds them in one.
+    pub(super) fn follow(&mut self, moves: &Moves) {
+        for slot in &mut self.rows {
+            match slot {
+                Slot::Waits { row, .. }
+                | Slot::Called { row, .. }
+                | Slot::Passed(row)
+                | Slot::Made { row, .. }
+                | Slot::Failed(FailedRow { row, .. }) => row.follow(moves),
+                Slot::Gone => {}
+            }
         }
     }
 
@@ -189,6 +220,11 @@ impl Held {
             }
             BatchAnswer::Made(_) => None,
         };
+        if let BatchAnswer::Made(answers) = &answer
+            && !self.takes(positions, (0..answers.rows.len() as u32).map(|row| answers.rows.row_bytes(row)))
+        {
+            return self.fail(positions, Cause::Fail, TOO_MUCH, false, judgement);
+        }
         let is_made = matches!(answer, BatchAnswer::Made(_));
         let call = self.made.len();
         let mut again: Option<Again> = None;
@@ -198,6 +234,13 @@ impl Held {
                 Some(RowFailure { cause, reason, .. }) => {
                     let retry = cause == Cause::Retry;
                     self.judge(*position, cause, reason, retry, judgement, &mut again);
+                }
+                None if changed
+                    .as_ref()
+                    .is_some_and(|changed| !self.takes(positions, [changed.row_bytes(at)])) =>
+                {
+                    let reason = TOO_MUCH.to_owned();
+                    self.judge(*position, Cause::Fail, reason, false, judgement, &mut again);
                 }
                 None => self.change(*position, |row| match &changed {
                     _ if is_made => Slot::Made { row, call, position: at },
@@ -211,6 +254,17 @@ impl Held {
             self.made.push(answers);
         }
         again
+    }
+
+    /// Whether what a call made of rows at these positions has room beside what other calls made; if so, it is taken.
+    fn takes(&mut self, positions: &[u32], made: impl IntoIterator<Item = usize>) -> bool {
+        let used = made.into_iter().fold(self.used, usize::saturating_add);
+        // What one call made of all rows has its bound already.
+        let fits = used <= self.room || positions.len() == self.rows.len();
+        if fits {
+            self.used = used;
+        }
+        fits
     }
 
     /// The rows at these positions have no answer, for one reason: `again` where it may pass.
@@ -298,7 +352,7 @@ impl Held {
         }
         let mut made: Vec<(u32, Row)> = Vec::new();
         let calls = self.made.len();
-        let mut on: Vec<RowSet> = one_batch(passed).into_iter().collect();
+        let mut on = one_batch(passed);
         for ((answers, parents), places) in self.made.into_iter().zip(parents).zip(places) {
             let rows = answers.rows.len() as u32;
             let tokens = derive(accounts, parents, &answers.origins, rows);
@@ -346,17 +400,87 @@ pub(super) struct Again {
     pub first: bool,
 }
 
-/// Rows that several calls answered, or made, go on as one batch.
-fn one_batch(rows: Vec<Row>) -> Option<RowSet> {
-    let route = rows.first()?.route;
+/// Why rows fail that were answered one by one, and are too much for one batch together.
+const TOO_MUCH: &str = "what several calls made of this batch is more than 1 GiB together";
+
+/// Rows that several calls answered, or made, go on as one batch; as several only where a column has no room for one.
+fn one_batch(rows: Vec<Row>) -> Vec<RowSet> {
+    let Some(route) = rows.first().map(|row| row.route) else { return Vec::new() };
     let mut parts = Parts::default();
     let (places, tokens): (Vec<Place>, Vec<Token>) =
         rows.into_iter().map(|row| ((parts.number(&row.batch), row.id), row.token)).unzip();
-    Some(match parts.only() {
-        Some(batch) => {
-            let ids = places.into_iter().map(|(_, id)| id).collect();
-            RowSet { batch: batch.clone(), ids, tokens, route }
+    if let Some(batch) = parts.only() {
+        let ids = places.into_iter().map(|(_, id)| id).collect();
+        return vec![RowSet { batch: batch.clone(), ids, tokens, route }];
+    }
+    match parts.gather(&places) {
+        Ok(batch) => vec![RowSet::all(batch, tokens, route)],
+        Err(_) => {
+            let mut sets = Vec::new();
+            gather(&parts, places, tokens, |batch, tokens| sets.push(RowSet::all(batch, tokens, route)));
+            sets
         }
-        None => RowSet::all(parts.gather(&places), tokens, route),
-    })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use loom_delivery::Accounts;
+    use loom_plugin::StepAnswers;
+    use loom_types::{
+        BatchBuilder, BytesBuilder, Changes, CommitOffset, Ending, Moment, RecordOffset, RecordRef,
+    };
+
+    use super::{Held, Judgement, Through};
+    use crate::nodes::batch::calls::BatchAnswer;
+    use crate::rows::RowSet;
+
+    /// What a call answers that sets these rows to so many bytes.
+    fn answer(sizes: &[usize]) -> BatchAnswer {
+        let mut payload = BytesBuilder::new();
+        sizes.iter().for_each(|size| payload.push(Some(&vec![b'y'; *size])).unwrap());
+        let changes = Changes { payload: Some(payload.finish()), ..Changes::default() };
+        BatchAnswer::Changed(StepAnswers { answered: sizes.len() as u32, changes, failures: Vec::new() })
+    }
+
+    #[test]
+    fn what_several_calls_made_of_a_batch_has_a_bound_and_passing_it_is_the_rows_error() {
+        let mut accounts = Accounts::tracked();
+        let partition = accounts.add_partition(CommitOffset(0), None);
+        let mut builder = BatchBuilder::new(Arc::from(vec![Arc::from("in")]));
+        let mut tokens = Vec::new();
+        for offset in (0..4).map(RecordOffset) {
+            let (key, payload) = (None, Some(&b"x"[..]));
+            let record =
+                RecordRef { topic: 0, partition: 0, offset, timestamp_ms: None, key, payload, row: "" };
+            builder.push(record).unwrap();
+            tokens.push(accounts.register(partition, offset, 1));
+        }
+        let now = Moment::START;
+        let mut held = Held::new(RowSet::all(builder.finish(), tokens, None), now);
+        held.room = 100;
+        let judgement = Judgement { retries: None, now, random: 0.5 };
+        let all = held.call(usize::MAX, |_| now);
+        held.put_back(&all, true);
+        for size in [60, 60, 30, 10] {
+            let one = held.call(usize::MAX, |_| now);
+            assert_eq!(one.len(), 1);
+            held.answer(&one, answer(&[size]), judgement);
+        }
+        assert!(held.is_through());
+        let Through { on, failed } = held.through(&mut accounts);
+        assert_eq!(failed.len(), 1);
+        for failed in failed {
+            assert_eq!((failed.row.id, &*failed.reason), (1, super::TOO_MUCH));
+            assert_eq!(failed.row.batch.payload(1), Some(&b"x"[..]), "it is as it came");
+            accounts.redeem(failed.row.token, Ending::Drained);
+        }
+        let [rows] = &on[..] else { panic!("they go on as one batch") };
+        let sizes: Vec<usize> = rows.ids.iter().map(|id| rows.batch.row_bytes(*id)).collect();
+        assert_eq!(sizes, [60, 30, 10]);
+        let tokens = on.into_iter().flat_map(|rows| rows.tokens);
+        tokens.for_each(|token| accounts.redeem(token, Ending::Drained));
+    }
 }

@@ -16,12 +16,13 @@ use std::time::Duration;
 
 use loom_delivery::Token;
 use loom_plugin::{Breaker, Cause, Permit, RowFailure};
-use loom_types::{Batch, Moment, PartitionId};
+use loom_types::{Batch, Moment, Moves, PartitionId};
 
 use super::calls::{BatchAnswer, BatchCalls};
 use super::derive::{count, derive};
 use super::held::{Held, Judgement, Through};
 use super::order::{Ahead, Lets};
+use crate::holdings::Seen;
 use crate::late::Stand;
 use crate::nodes::call::record;
 use crate::nodes::plugins::Label;
@@ -65,11 +66,20 @@ pub(crate) struct BatchNode {
     flights: BTreeMap<u64, (u64, Vec<u32>)>,
     next_batch: u64,
     next_call: u64,
+    /// Bytes that answers made since this was last asked.
+    made_bytes: usize,
 }
 
 impl BatchNode {
     pub(crate) fn new(parts: Batching) -> BatchNode {
-        BatchNode { parts, held: BTreeMap::new(), flights: BTreeMap::new(), next_batch: 0, next_call: 0 }
+        BatchNode {
+            parts,
+            held: BTreeMap::new(),
+            flights: BTreeMap::new(),
+            next_batch: 0,
+            next_call: 0,
+            made_bytes: 0,
+        }
     }
 
     /// The plugin's name and digest.
@@ -125,6 +135,16 @@ impl BatchNode {
             ahead.passes(held, held.is_late());
             held.rows(behind)
         })
+    }
+
+    /// Shows every row that is here, to whoever counts what they keep.
+    pub(crate) fn show(&self, seen: &mut Seen) {
+        self.held.values().for_each(|held| held.show(seen));
+    }
+
+    /// Rows that were copied go on as their copies.
+    pub(crate) fn follow(&mut self, moves: &Moves) {
+        self.held.values_mut().for_each(|held| held.follow(moves));
     }
 
     /// The partitions that nothing is to be read from: a batch of it is tried again or held by the breaker, or there is enough
@@ -236,7 +256,9 @@ impl BatchNode {
         self.parts.calls.start(self.next_call, batch, ids, allowance);
         let mut answers = Vec::new();
         self.parts.calls.answers(&mut answers);
-        answers.pop()?.1.ok()
+        let answer = answers.pop()?.1.ok()?;
+        self.made_bytes += answer.memory();
+        Some(answer)
     }
 
     /// Makes the next call, where there may be one. Whether it was made.
@@ -316,6 +338,7 @@ impl BatchNode {
         let judgement = Judgement { retries: parts.retries, now, random };
         let again = match answer {
             Ok(answer) => {
+                self.made_bytes += answer.memory();
                 let answered = answer.answered() as u32;
                 record(&mut parts.breaker, &parts.plugin, answered, answer.failures(), now);
                 held.answer(positions, answer, judgement)
@@ -397,7 +420,9 @@ impl Flow {
         let answer = node.call_at_once(&rows.batch, &rows.ids, now);
         calling.ends();
         drop(in_node);
-        let next = node.parts.next;
+        let (next, made) = (node.parts.next, std::mem::take(&mut node.made_bytes));
+        self.shared.holdings.add(made);
+        let node = self.batch_node(id);
         match answer {
             Some(answer) if answer.failures().is_empty() && answer.answered() == rows.len() => {
                 record(&mut node.parts.breaker, &node.parts.plugin, rows.len() as u32, &[], now);
@@ -459,6 +484,7 @@ impl Flow {
         if direct {
             calling.ends();
         }
+        self.shared.holdings.add(std::mem::take(&mut node.made_bytes));
         drop(in_node);
         self.count_retries(id, retried);
         self.batches_leave(id, leaving);

@@ -29,15 +29,17 @@ use crate::worker::Bounds;
 fn batch(rows: &[(i32, i64)]) -> Batch {
     let mut builder = BatchBuilder::new(Arc::from(vec![Arc::from("in")]));
     for (partition, offset) in rows {
-        builder.push(RecordRef {
-            topic: 0,
-            partition: *partition,
-            offset: RecordOffset(*offset),
-            timestamp_ms: None,
-            key: None,
-            payload: Some(b"x"),
-            row: "",
-        });
+        builder
+            .push(RecordRef {
+                topic: 0,
+                partition: *partition,
+                offset: RecordOffset(*offset),
+                timestamp_ms: None,
+                key: None,
+                payload: Some(b"x"),
+                row: "",
+            })
+            .unwrap();
     }
     builder.finish()
 }

@@ -32,8 +32,17 @@ impl Window {
         }
     }
 
-    pub(super) fn push(&mut self, batch: &Batch, id: u32, token: Token, accounts: &Accounts) {
-        self.builder.push_row(batch, id);
+    /// Appends a row; where it has no room its token comes back.
+    pub(super) fn push(
+        &mut self,
+        batch: &Batch,
+        id: u32,
+        token: Token,
+        accounts: &Accounts,
+    ) -> Result<(), Token> {
+        if self.builder.push_row(batch, id).is_err() {
+            return Err(token);
+        }
         if accounts.stands_for_several(&token) {
             self.grouped = true;
         } else if let Some(offset) = accounts.offset(&token) {
@@ -44,10 +53,16 @@ impl Window {
             }
         }
         self.tokens.push(token);
+        Ok(())
     }
 
     pub(super) fn len(&self) -> usize {
         self.tokens.len()
+    }
+
+    /// What it takes in memory.
+    pub(super) fn memory(&self) -> usize {
+        self.builder.capacity() + self.tokens.capacity() * size_of::<Token>()
     }
 
     /// Payloads, keys and headers.

@@ -71,8 +71,8 @@ fn merge_alike(mut sets: Vec<RowSet>, merged: &mut Vec<RowSet>) {
     gather(&parts, places, tokens, |batch, tokens| merged.push(RowSet::all(batch, tokens, route)));
 }
 
-/// Makes batches of rows of several.
-fn gather(
+/// Makes batches of rows of several, none of which is larger than a row has to be.
+pub(in crate::nodes) fn gather(
     parts: &Parts,
     mut places: Vec<Place>,
     mut tokens: Vec<Token>,
@@ -81,12 +81,19 @@ fn gather(
     while !places.is_empty() {
         let mut bytes = 0;
         let fits = places.iter().take_while(|place| {
-            bytes += parts.row_bytes(**place);
+            bytes += parts.row_memory(**place);
             bytes <= BATCH_BYTES
         });
-        let rest = fits.count().max(1);
-        let (later, behind) = (places.split_off(rest), tokens.split_off(rest));
-        each(parts.gather(&places), tokens);
+        let mut rows = fits.count().max(1);
+        let batch = loop {
+            match parts.gather(&places[..rows]) {
+                Ok(batch) => break batch,
+                Err(_) if rows == 1 => break parts.one(places[0]),
+                Err(_) => rows /= 2,
+            }
+        };
+        let (later, behind) = (places.split_off(rows), tokens.split_off(rows));
+        each(batch, tokens);
         (places, tokens) = (later, behind);
     }
 }

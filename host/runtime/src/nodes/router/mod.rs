@@ -17,10 +17,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use loom_delivery::{Mutation, mutated};
-use loom_types::{Batch, Moment, PartitionId};
+use loom_types::{Batch, Moment, Moves, PartitionId};
 
 use super::{Flow, Node, NodeId, Op, Target};
+use crate::holdings::Seen;
 use crate::rows::{Row, RowSet, join};
+
+pub(super) use merge::gather;
 
 /// Where the branches of a router come together.
 #[derive(Debug)]
@@ -55,6 +58,16 @@ impl JoinNode {
     /// Every row that waits here.
     pub(crate) fn rows(&self) -> impl Iterator<Item = &Row> {
         self.held.values().flatten().map(|(row, _)| row)
+    }
+
+    /// Shows every row that waits here, to whoever counts what they keep.
+    pub(crate) fn show(&self, seen: &mut Seen) {
+        self.rows().for_each(|row| seen.waits(row, false));
+    }
+
+    /// Rows that were copied go on as their copies.
+    pub(crate) fn follow(&mut self, moves: &Moves) {
+        self.held.values_mut().flatten().for_each(|(row, _)| row.follow(moves));
     }
 
     /// How many rows wait here.

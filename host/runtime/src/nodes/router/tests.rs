@@ -12,15 +12,17 @@ fn batch(rows: &[(i64, &str)]) -> Batch {
     let mut builder = BatchBuilder::new(Arc::from(vec![Arc::from("in")]));
     for (offset, row) in rows {
         let text = format!("{offset}/{row}");
-        builder.push(RecordRef {
-            topic: 0,
-            partition: 0,
-            offset: RecordOffset(*offset),
-            timestamp_ms: None,
-            key: None,
-            payload: Some(text.as_bytes()),
-            row,
-        });
+        builder
+            .push(RecordRef {
+                topic: 0,
+                partition: 0,
+                offset: RecordOffset(*offset),
+                timestamp_ms: None,
+                key: None,
+                payload: Some(text.as_bytes()),
+                row,
+            })
+            .unwrap();
     }
     builder.finish()
 }

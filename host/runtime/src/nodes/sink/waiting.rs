@@ -1,11 +1,13 @@
 //! Rows that wait at a sink: to be written again, for time that it asked for, and what becomes of them at a stop.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use loom_delivery::Backoff;
-use loom_types::{Moment, compare_rows};
+use loom_types::{Moment, Moves, compare_rows};
 
 use super::{Open, Sink, SinkEvent};
+use crate::holdings::Seen;
 use crate::late::retries_used_up;
 use crate::rows::Row;
 use crate::status::Release;
@@ -36,6 +38,18 @@ impl Sink {
         for row in self.queue.iter().chain(self.alone.iter().map(|open| &open.row)) {
             each(row, row.attempts, turn.clone());
         }
+    }
+
+    /// Shows every row that is here, to whoever counts what they keep.
+    pub(crate) fn show(&self, seen: &mut Seen) {
+        let open = self.table.iter().chain(&self.alone).map(|open| &open.row);
+        open.chain(self.lanes.rows()).chain(&self.queue).for_each(|row| seen.waits(row, false));
+    }
+
+    /// Rows that were copied go on as their copies.
+    pub(crate) fn follow(&mut self, moves: &Moves) {
+        let open = self.table.iter_mut().chain(&mut self.alone).map(|open| &mut open.row);
+        open.chain(self.lanes.rows_mut()).chain(&mut self.queue).for_each(|row| row.follow(moves));
     }
 
     /// At a stop: rows that wait for another attempt are given up, a flush that waits is tried once more.
@@ -82,7 +96,8 @@ impl Sink {
             reason,
             "a sink failed, its rows are written again one by one"
         );
-        self.alone.extend(rows.into_iter().map(|open| Open { row: open.row.after(reason), ..open }));
+        let answer: Arc<str> = reason.into();
+        self.alone.extend(rows.into_iter().map(|open| Open { row: open.row.after(answer.clone()), ..open }));
         self.alone.make_contiguous().sort_by_key(|open| open.order);
     }
 
@@ -96,6 +111,7 @@ impl Sink {
         now: Moment,
         events: &mut Vec<SinkEvent>,
     ) {
+        let answer: Arc<str> = reason.into();
         for open in rows {
             if self.has_used_up(&open.row) {
                 events.push(SinkEvent::Failed(retries_used_up(open.row, reason)));
@@ -121,7 +137,7 @@ impl Sink {
             }
             let rows = &mut self.lanes.open(partition, due, backoff).rows;
             let place = rows.partition_point(|row| in_order(row, &open.row).is_le());
-            rows.insert(place, open.row.after(reason));
+            rows.insert(place, open.row.after(answer.clone()));
         }
     }
 

@@ -19,13 +19,14 @@ use std::time::Duration;
 
 use loom_delivery::{Accounts, Mutation, mutated};
 use loom_plugin::{Breaker, Cause, Permit, RowFailure};
-use loom_types::{Moment, PartitionId};
+use loom_types::{Moment, Moves, PartitionId};
 
 use super::call::{log_retry, record};
 use super::exits::{self, Exits};
 use super::growth::{self, Room};
-use super::plugins::Label;
+use super::plugins::{Label, made_memory};
 use super::{Flow, NodeId, Op, Shared};
+use crate::holdings::Seen;
 use crate::late::{Judged, Leaving, Stand, Window, judge};
 use crate::rows::{Row, RowSet};
 
@@ -63,6 +64,8 @@ pub(crate) struct WaitingNode {
     next: u64,
     /// The partition whose row was called last.
     last: PartitionId,
+    /// Bytes that answers made since this was last asked.
+    made_bytes: usize,
 }
 
 impl WaitingNode {
@@ -73,6 +76,7 @@ impl WaitingNode {
             flights: BTreeMap::new(),
             next: 0,
             last: PartitionId(0),
+            made_bytes: 0,
         }
     }
 
@@ -122,6 +126,16 @@ impl WaitingNode {
     /// Every row that is here, with since when, and how it stands.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (&Row, Moment, Stand)> {
         self.windows.values().flat_map(Window::rows)
+    }
+
+    /// Shows every row that is here, to whoever counts what they keep.
+    pub(crate) fn show(&self, seen: &mut Seen) {
+        self.windows.values().for_each(|window| window.show(seen));
+    }
+
+    /// Rows that were copied go on as their copies.
+    pub(crate) fn follow(&mut self, moves: &Moves) {
+        self.windows.values_mut().for_each(|window| window.follow(moves));
     }
 
     /// Of each partition the first row that is here; none where order is not kept.
@@ -244,6 +258,12 @@ impl WaitingNode {
         let Some(window) = self.windows.get_mut(&partition) else { return Settled::Nothing };
         let Some(row) = window.answered(number) else { return Settled::Nothing };
         let parts = &mut self.parts;
+        self.made_bytes += match &answer.verdict {
+            Ok(RowAnswer::Changed(changes)) => changes.memory(),
+            Ok(RowAnswer::Keyed(Some(key))) => key.memory(),
+            Ok(RowAnswer::Made(rows)) => made_memory(rows),
+            Ok(RowAnswer::Is(_) | RowAnswer::Chose(_) | RowAnswer::Keyed(None)) | Err(_) => 0,
+        };
         let (leaving, counted) = match answer.verdict {
             Ok(RowAnswer::Is(yes)) => (exits::is(row, yes, &parts.exits), None),
             Ok(RowAnswer::Changed(changes)) if changes.is_empty() => {
@@ -343,6 +363,7 @@ impl Flow {
         let node = node_of(&mut self.nodes[id.0].op);
         let in_node = node.parts.span.clone().entered();
         let (leaving, retried) = node.take_answers(now, random, &mut self.shared.accounts);
+        self.shared.holdings.add(std::mem::take(&mut node.made_bytes));
         if !interrupted {
             node.start_calls(now, self.shared.room());
         }

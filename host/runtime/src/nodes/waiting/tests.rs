@@ -146,15 +146,17 @@ impl Bench {
         for partition in partitions {
             let offset = RecordOffset(self.next[*partition]);
             self.next[*partition] += 1;
-            builder.push(RecordRef {
-                topic: 0,
-                partition: *partition as i32,
-                offset,
-                timestamp_ms: None,
-                key: None,
-                payload: Some(b"x"),
-                row: "",
-            });
+            builder
+                .push(RecordRef {
+                    topic: 0,
+                    partition: *partition as i32,
+                    offset,
+                    timestamp_ms: None,
+                    key: None,
+                    payload: Some(b"x"),
+                    row: "",
+                })
+                .unwrap();
             tokens.push(self.accounts.register(self.partitions[*partition], offset, 1));
         }
         let now = self.now();
@@ -349,7 +351,9 @@ fn no_more_is_made_than_there_is_room_for_and_the_oldest_always_gets_through() {
         let made = (0..2).fold(letters, |mut batch, _| {
             let (partition, offset) = (0, RecordOffset(offset));
             let (key, payload, timestamp_ms) = (None, Some(&b"xy"[..]), None);
-            batch.push(RecordRef { topic: 0, partition, offset, timestamp_ms, key, payload, row: "0" });
+            batch
+                .push(RecordRef { topic: 0, partition, offset, timestamp_ms, key, payload, row: "0" })
+                .unwrap();
             batch
         });
         (1, Ok(RowAnswer::Made(Arc::new({ made }.finish()))))

@@ -210,15 +210,17 @@ impl Bench {
             let at = &mut self.next[*partition as usize];
             let offset = RecordOffset(*at);
             *at += 1;
-            builder.push(RecordRef {
-                topic: 0,
-                partition: *partition,
-                offset,
-                timestamp_ms: None,
-                key: None,
-                payload: Some(b"0123456789"),
-                row: "",
-            });
+            builder
+                .push(RecordRef {
+                    topic: 0,
+                    partition: *partition,
+                    offset,
+                    timestamp_ms: None,
+                    key: None,
+                    payload: Some(b"0123456789"),
+                    row: "",
+                })
+                .unwrap();
             tokens.push(self.accounts.register(PartitionId(*partition as u32), offset, 10));
         }
         let mut events = Vec::new();

@@ -1,0 +1,153 @@
+//! What waits keeps no more memory than is documented, whatever it waits for: an output's partition that is away, a sink, a
+//! step, or more records for a batch.
+//!
+//! One record in fifty waits, and its neighbours go on: so what waits is little, and what it could keep is much. Half of each
+//! record's bytes are headers.
+
+use std::fmt;
+
+use anyhow::{Context, Result, ensure};
+
+use super::bounded::{CONSTANT, MIB, at_rest};
+use crate::guests::component;
+use crate::host::{Folder, Host};
+use crate::kafka::{Access, Broker, Record};
+
+/// The broker that is stopped.
+const AWAY: i32 = 3;
+
+/// Partitions of the output. The first has its only copy on the broker that is stopped.
+const OUTPUTS: i32 = 50;
+
+/// Bytes of a record's payload, and of all its headers.
+const PAYLOAD: usize = 10_000;
+const HEADERS: usize = 20;
+
+/// A flow in which something waits, on a cluster of which a broker is stopped.
+#[derive(Clone, Debug)]
+pub struct KeptRows {
+    /// Records of the input, 20 kB each.
+    pub records: u32,
+    /// Partitions of the input.
+    pub partitions: i32,
+    /// `runtime.prefetch`, in MiB.
+    pub prefetch: u64,
+    /// Bytes of `runtime.max_outstanding`, in MiB.
+    pub outstanding: u64,
+}
+
+impl Default for KeptRows {
+    fn default() -> Self {
+        Self { records: 12_000, partitions: 4, prefetch: 8, outstanding: 8 }
+    }
+}
+
+/// The most that a process had, by what its records waited for, in bytes.
+#[derive(Clone, Debug)]
+pub struct KeptReport {
+    /// The documented bounds together, and what is stated to come on top.
+    pub bound: u64,
+    /// What was waited for, and the peak.
+    pub peaks: Vec<(&'static str, u64)>,
+}
+
+impl fmt::Display for KeptReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "within {} MiB:", self.bound / MIB)?;
+        self.peaks.iter().try_for_each(|(what, peak)| write!(f, " {what} {} MiB,", peak / MIB))
+    }
+}
+
+impl KeptRows {
+    /// Holds the drill.
+    ///
+    /// # Errors
+    /// If a process had more than is documented, or records that need not wait did.
+    pub fn hold(&self, broker: &Broker) -> Result<KeptReport> {
+        let space = broker.space();
+        let input = space.topic("in", self.partitions)?;
+        let brokers = (0..OUTPUTS).map(|partition| if partition == 0 { [AWAY] } else { [1 + partition % 2] });
+        let output = space.topic_at("out", &brokers.collect::<Vec<_>>())?;
+        let mut pen = broker.pen(&input)?;
+        let header = vec![b'h'; PAYLOAD / HEADERS];
+        let mut record = Record::new(vec![b'x'; PAYLOAD]);
+        for name in 0..HEADERS {
+            record = record.header(&format!("h{name}"), Some(&header));
+        }
+        for number in 0..self.records {
+            let partition = (number % self.partitions as u32) as i32;
+            pen.write(&record.clone().key(format!("{number}")).partition(partition))?;
+        }
+        pen.finish()?;
+        broker.kill_one(AWAY)?;
+
+        let some = "{ filter: msg.offset % 50 == 7 }";
+        let cases = [
+            ("a slow output partition", String::new(), format!("{{ into_topic: {output} }}")),
+            (
+                "a slow sink",
+                plugin("probe-sink", "{ complete: flush }")?,
+                format!("{some}, {{ into_sink: p, flush: {{ records: 100000, interval: 1h }} }}"),
+            ),
+            (
+                "a slow step",
+                plugin("probe-step", "{ command: sleep }")?,
+                format!("{some}, {{ step: p, concurrency: 64, ordered: false, timeout: 10m }}, drain"),
+            ),
+            (
+                "a wide batch",
+                plugin("probe-roles", "{ command: 'retry:not yet' }")?,
+                "{ collect_batch: { max_records: 1000000, max_bytes: 512MiB } }, { batch_step: p }, drain"
+                    .to_owned(),
+            ),
+        ];
+        let producer = format!("producer: {{ {} }}", Access::plain(broker).keys());
+        let mut report = KeptReport { bound: self.bound(), peaks: Vec::new() };
+        for (what, plugins, process) in cases {
+            let group = space.group(&what.replace(' ', "-"));
+            let consumer = Access::plain(broker).keys();
+            let producer = if process.contains("into_topic") { producer.as_str() } else { "" };
+            let flow = format!(
+                "name: kept\nkafka:\n  consumer: {{ {consumer}, group_id: {group}, topics: [{input}], delivery: at_least_once, \
+                 auto_offset_reset: earliest }}\n  {producer}\n\
+                 runtime: {{ prefetch: {}MiB, max_outstanding: {{ records: 100000, bytes: {}MiB }}, shutdown_timeout: 2s }}\n\
+                 {plugins}process: [ {process} ]\n",
+                self.prefetch, self.outstanding,
+            );
+            let peak = self.run(&flow).with_context(|| what.to_owned())?;
+            report.peaks.push((what, peak));
+        }
+        // All that need not wait for the partition that is away has come through.
+        let through: i64 = broker.ends_of(&output, 1..OUTPUTS)?.values().sum();
+        ensure!(
+            through >= i64::from(self.records) * 9 / 10,
+            "{through} of {} records came through beside a partition that is away; {report}",
+            self.records
+        );
+        broker.resume_one(AWAY)?;
+        for (what, peak) in &report.peaks {
+            ensure!(*peak <= report.bound, "the host had {} MiB behind {what}; {report}", peak / MIB);
+        }
+        Ok(report)
+    }
+
+    /// What is documented: both settings, and what comes on top.
+    fn bound(&self) -> u64 {
+        (self.prefetch + self.outstanding) * MIB + CONSTANT
+    }
+
+    /// Runs a flow until its memory is at rest. Returns the most that it had.
+    fn run(&self, flow: &str) -> Result<u64> {
+        let folder = Folder::new()?;
+        folder.write("flow.yaml", flow)?;
+        let host = Host::start(folder.path(), ["run", "flow.yaml"])?;
+        let peak = at_rest(&host).with_context(|| format!("the host logged:\n{}", host.log_text()))?;
+        // What waits waits on: nothing would come of a graceful stop.
+        host.kill()?;
+        Ok(peak)
+    }
+}
+
+fn plugin(name: &str, config: &str) -> Result<String> {
+    Ok(format!("plugins: {{ p: {{ component: {}, config: {config} }} }}\n", component(name)?.display()))
+}
