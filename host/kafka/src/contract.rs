@@ -87,12 +87,12 @@ pub trait Broker: Send + Sync {
     /// how many partitions the whole process reads, which share the prefetch.
     fn reader(&self, assigned: Vec<Assigned>, sharing: usize, waker: Waker) -> Result<Reader, KafkaError>;
 
-    /// A worker's writer; [`OutputIndex`] counts `outputs` from 0. `sharing`: how many writers the whole process has, which
-    /// share what may wait in the queues of their clients.
+    /// A worker's writer; [`OutputIndex`] counts `outputs` from 0. `room`: bytes that may wait in
+    /// the queues of its clients, which share them.
     fn writer(
         &self,
         outputs: &[OutputSettings],
-        sharing: usize,
+        room: usize,
         waker: Waker,
     ) -> Result<Box<dyn TopicSink>, KafkaError>;
 }

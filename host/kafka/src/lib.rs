@@ -24,4 +24,5 @@ pub use facts::{
     Assigned, Bounds, Committed, DEFAULT_MAX_MESSAGE_BYTES, Group, GroupEntry, Member, OutputInfo,
     OutputSettings, Rights, TopicInfo,
 };
+pub use queue::QUEUED_ROW;
 pub use settings::{ConsumerSettings, CredentialSettings, ProducerSettings, Sensitive};

@@ -1,18 +1,17 @@
-//! How much may wait in producers' clients: a figure for the process, divided among its clients.
+//! How much may wait in producers' clients: a writer's figure, divided among its clients.
 //!
 //! librdkafka bounds its queue by the bytes of payloads only. Writers count keys and headers too, and what a record takes beside
 //! them, so that the figure is what it says; the client's own bound is left to `extra`.
 
 use loom_types::Batch;
 
-/// Bytes of rows in all queues of a process. One row always finds room in an empty queue.
-const PROCESS_BYTES: usize = 128 << 20;
+/// What a row takes in a client beside its bytes.
+pub const QUEUED_ROW: usize = 512;
 
-/// What a row takes in a client beside its bytes, and what each of its headers takes.
-const ROW_OVERHEAD: usize = 512;
+/// What each of its headers takes.
 const HEADER_OVERHEAD: usize = 64;
 
-/// What waits in one client's queue.
+/// What waits in one client's queue. One row always finds room in an empty one.
 #[derive(Debug)]
 pub(crate) struct Queued {
     bytes: usize,
@@ -20,14 +19,14 @@ pub(crate) struct Queued {
 }
 
 impl Queued {
-    /// Nothing, of a client that is one of so many in the process.
-    pub(crate) fn one_of(clients: usize) -> Self {
-        Queued { bytes: 0, room: PROCESS_BYTES / clients.max(1) }
+    /// Nothing, of one of so many clients that share this room.
+    pub(crate) fn one_of(clients: usize, room: usize) -> Self {
+        Queued { bytes: 0, room: room / clients.max(1) }
     }
 
     /// Counts a row, where there is room for it; what it counts as.
     pub(crate) fn take(&mut self, batch: &Batch, row: u32) -> Option<usize> {
-        let bytes = batch.row_bytes(row) + ROW_OVERHEAD + HEADER_OVERHEAD * batch.headers(row).len();
+        let bytes = batch.row_bytes(row) + QUEUED_ROW + HEADER_OVERHEAD * batch.headers(row).len();
         let fits = self.bytes == 0 || self.bytes.saturating_add(bytes) <= self.room;
         fits.then(|| {
             self.bytes += bytes;
@@ -47,7 +46,7 @@ mod tests {
 
     use loom_types::{Batch, BatchBuilder, RecordOffset, RecordRef};
 
-    use super::{PROCESS_BYTES, Queued};
+    use super::Queued;
 
     /// Rows with payloads and headers of these sizes.
     fn rows(sizes: &[(usize, usize)]) -> Batch {
@@ -66,8 +65,8 @@ mod tests {
 
     #[test]
     fn a_queue_takes_its_share_and_an_empty_one_takes_every_row() {
-        let mut queue = Queued::one_of(1024);
-        let share = PROCESS_BYTES / 1024;
+        let share = 100_000;
+        let mut queue = Queued::one_of(4, 4 * share);
         let batch = rows(&[(share * 2, 0), (10, 0), (10, share / 2), (10, share / 2)]);
         let large = queue.take(&batch, 0).expect("it is empty");
         assert!(large > share * 2);
@@ -81,7 +80,7 @@ mod tests {
 
     #[test]
     fn small_rows_are_bounded_too() {
-        let mut queue = Queued::one_of(1);
+        let mut queue = Queued::one_of(1, 128 << 20);
         let batch = rows(&[(0, 0)]);
         let taken = (0..).take_while(|_| queue.take(&batch, 0).is_some()).count();
         assert!((100_000..300_000).contains(&taken), "{taken}");

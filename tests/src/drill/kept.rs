@@ -131,9 +131,9 @@ impl KeptRows {
         Ok(report)
     }
 
-    /// What is documented: both settings, and what comes on top.
+    /// What is documented: both settings, what is outstanding once more in producers' clients, and what comes on top.
     fn bound(&self) -> u64 {
-        (self.prefetch + self.outstanding) * MIB + CONSTANT
+        (self.prefetch + 2 * self.outstanding) * MIB + CONSTANT
     }
 
     /// Runs a flow until its memory is at rest. Returns the most that it had.

@@ -110,10 +110,10 @@ impl Broker for StagedBroker {
     fn writer(
         &self,
         outputs: &[OutputSettings],
-        sharing: usize,
+        room: usize,
         waker: Waker,
     ) -> Result<Box<dyn TopicSink>, KafkaError> {
-        let sink = self.client.writer(outputs, sharing, waker.clone())?;
+        let sink = self.client.writer(outputs, room, waker.clone())?;
         let topics = outputs.iter().map(|output| output.topic.clone()).collect();
         Ok(Box::new(StagedSink { sink, topics, life: self.life.clone(), waker, refused: Vec::new() }))
     }

@@ -309,16 +309,16 @@ impl Writing {
         topics: &[&str],
         extra: &[(&str, &str)],
     ) -> Self {
-        Writing::sharing(fixture, broker, topics, extra, 1)
+        Writing::within(fixture, broker, topics, extra, 128 << 20)
     }
 
-    /// As one of so many writers of a process.
-    pub fn sharing(
+    /// With so many bytes of room in its queue.
+    pub fn within(
         fixture: &dyn Fixture,
         broker: &dyn Broker,
         topics: &[&str],
         extra: &[(&str, &str)],
-        sharing: usize,
+        room: usize,
     ) -> Self {
         let producer = producer(fixture, extra);
         let outputs: Vec<OutputSettings> = topics
@@ -326,7 +326,7 @@ impl Writing {
             .map(|topic| OutputSettings { topic: (*topic).into(), producer: producer.clone() })
             .collect();
         let signal = Signal::new();
-        let sink = broker.writer(&outputs, sharing, signal.waker()).unwrap();
+        let sink = broker.writer(&outputs, room, signal.waker()).unwrap();
         let mut accounts = Accounts::tracked();
         accounts.add_partition(CommitOffset(0), None);
         Writing { sink, signal, accounts, acks: Vec::new(), patience: fixture.patience(), next: 0 }

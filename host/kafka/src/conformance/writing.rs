@@ -180,7 +180,7 @@ pub fn a_flush_sends_what_is_held_back(fixture: &dyn Fixture) {
 pub fn a_queue_takes_so_many_bytes(fixture: &dyn Fixture) {
     let topic = fixture.create_topic(1);
     let broker = broker(fixture);
-    let mut writing = Writing::sharing(fixture, &*broker, &[&topic], &[], 128);
+    let mut writing = Writing::within(fixture, &*broker, &[&topic], &[], 1 << 20);
     let (key, header) = (vec![b'k'; 50_000], vec![b'h'; 50_000]);
     let record = Record::tombstone().keyed(key).header("h", Some(&header));
     let (batch, mut tokens) = writing.batch(&vec![record; 40]);

@@ -200,10 +200,10 @@ impl Broker for KafkaBroker {
     fn writer(
         &self,
         outputs: &[OutputSettings],
-        sharing: usize,
+        room: usize,
         waker: Waker,
     ) -> Result<Box<dyn TopicSink>, KafkaError> {
-        Ok(Box::new(Writer::new(outputs, sharing, &waker, |settings| self.producer(settings))?))
+        Ok(Box::new(Writer::new(outputs, room, &waker, |settings| self.producer(settings))?))
     }
 }
 

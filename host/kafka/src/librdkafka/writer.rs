@@ -133,7 +133,7 @@ impl Writer {
     /// Waits for the topics' metadata, for a bounded time.
     pub(super) fn new(
         outputs: &[OutputSettings],
-        sharing: usize,
+        room: usize,
         waker: &Waker,
         client: impl Fn(&Arc<ProducerSettings>) -> Result<Arc<Client>, KafkaError>,
     ) -> Result<Writer, KafkaError> {
@@ -160,7 +160,7 @@ impl Writer {
             }
             made.push(Output { topic_name: output.topic.clone(), topic, producer });
         }
-        let clients = kinds.len() * sharing;
+        let clients = kinds.len();
         let producers = kinds
             .into_iter()
             .map(|(_, client, names)| {
@@ -169,7 +169,7 @@ impl Writer {
                 queue.wake(waker);
                 Producer {
                     rows: Slab::new(),
-                    queued: Queued::one_of(clients),
+                    queued: Queued::one_of(clients, room),
                     batches: Batches::default(),
                     errors: Errors::new(),
                     queue,

@@ -160,11 +160,11 @@ impl Broker for MemoryClient {
     fn writer(
         &self,
         outputs: &[OutputSettings],
-        sharing: usize,
+        room: usize,
         waker: Waker,
     ) -> Result<Box<dyn TopicSink>, KafkaError> {
         drop(self.state(Call::Writer)?);
-        Ok(Box::new(MemorySink::new(self.shared.clone(), outputs, sharing, waker)?))
+        Ok(Box::new(MemorySink::new(self.shared.clone(), outputs, room, waker)?))
     }
 }
 

@@ -88,7 +88,7 @@ impl MemorySink {
     pub fn new(
         shared: Arc<Shared>,
         outputs: &[OutputSettings],
-        sharing: usize,
+        room: usize,
         waker: Waker,
     ) -> Result<Self, KafkaError> {
         let mut state = shared.lock();
@@ -101,7 +101,7 @@ impl MemorySink {
                 clients.push(Client {
                     settings: output.producer.clone(),
                     capacity: capacity(&output.producer),
-                    queued: Queued::one_of(sharing),
+                    queued: Queued::one_of(1, room),
                     batch_bytes: output.producer.largest_batch.unwrap_or(BATCH_BYTES).min(BATCH_BYTES),
                     in_flight: 0,
                 });
@@ -109,8 +109,8 @@ impl MemorySink {
             });
             resolved.push(Output { topic: output.topic.clone(), slot, client });
         }
-        let sharing = clients.len() * sharing;
-        clients.iter_mut().for_each(|client| client.queued = Queued::one_of(sharing));
+        let share = clients.len();
+        clients.iter_mut().for_each(|client| client.queued = Queued::one_of(share, room));
         let id = state.writers.len();
         state.writers.push(Some(WriterState {
             waker,

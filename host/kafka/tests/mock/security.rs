@@ -166,7 +166,7 @@ fn each_client<T: Send>(
         let asks = see(&mut door);
         let reading = read(&broker, "in", 0);
         let reads = see(&mut door);
-        scope.spawn(|| broker.writer(&outputs, 1, Arc::<Signal>::default().waker()).map(drop));
+        scope.spawn(|| broker.writer(&outputs, 128 << 20, Arc::<Signal>::default().waker()).map(drop));
         let writes = see(&mut door);
         drop(reading);
         [asks, reads, writes]

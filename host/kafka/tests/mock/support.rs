@@ -164,7 +164,7 @@ pub struct Writing {
 
 pub fn write(broker: &KafkaBroker, outputs: &[OutputSettings]) -> Writing {
     let signal = Arc::<Signal>::default();
-    let sink = broker.writer(outputs, 1, signal.waker()).unwrap();
+    let sink = broker.writer(outputs, 128 << 20, signal.waker()).unwrap();
     let mut accounts = Accounts::tracked();
     accounts.add_partition(CommitOffset(0), None);
     Writing { sink, signal, accounts, next: 0 }

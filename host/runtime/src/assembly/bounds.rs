@@ -11,6 +11,7 @@
 
 use loom_flow::Plan;
 use loom_flow::plan::{NodeKind, NodePlan, ProcessPlan};
+use loom_kafka::QUEUED_ROW;
 
 use crate::worker::Bounds;
 
@@ -24,7 +25,19 @@ pub(super) fn bounds(plan: &Plan, partitions: usize) -> Bounds {
 }
 
 /// What the rows of a worker that has so many of the process's partitions may keep in memory.
-pub(super) fn held_bytes(bytes: u64, partitions: usize, total: usize) -> u64 {
+pub(super) fn held_bytes(plan: &Plan, partitions: usize, total: usize) -> u64 {
+    share(plan.runtime.max_outstanding_bytes, partitions, total)
+}
+
+/// What may wait in its producers' clients: all that may be outstanding, so that what waits for one partition of an output
+/// keeps none of another record's room.
+pub(super) fn queue_room(plan: &Plan, partitions: usize, total: usize) -> usize {
+    let beside = (QUEUED_ROW as u64).saturating_mul(plan.runtime.max_outstanding_records as u64);
+    let bytes = plan.runtime.max_outstanding_bytes.saturating_add(beside);
+    usize::try_from(share(bytes, partitions, total)).unwrap_or(usize::MAX)
+}
+
+fn share(bytes: u64, partitions: usize, total: usize) -> u64 {
     let share = u128::from(bytes) * partitions as u128 / total.max(1) as u128;
     u64::try_from(share).unwrap_or(u64::MAX)
 }

@@ -187,7 +187,8 @@ impl Ground {
         let reader = self.broker.reader(assigned, self.total, self.waker.clone())?;
         let settings = output_settings(&plan.outputs, &self.outputs);
         let writing = self.graph.outputs.settings(&settings);
-        let writer = self.broker.writer(&writing, self.options.workers, self.waker.clone())?;
+        let room = bounds::queue_room(&plan, partitions.len(), self.total);
+        let writer = self.broker.writer(&writing, room, self.waker.clone())?;
         let mut nodes = self.graph.nodes;
         for node in &mut nodes {
             match &mut node.op {
@@ -210,7 +211,7 @@ impl Ground {
             accounts,
             bounds: self.bounds,
             holdings: Holdings::new(
-                bounds::held_bytes(plan.runtime.max_outstanding_bytes, partitions.len(), self.total),
+                bounds::held_bytes(&plan, partitions.len(), self.total),
                 partitions.len(),
             ),
             cache: PayloadCache::new(),

@@ -270,10 +270,10 @@ impl Broker for Watched {
     fn writer(
         &self,
         outputs: &[OutputSettings],
-        sharing: usize,
+        room: usize,
         waker: Waker,
     ) -> Result<Box<dyn TopicSink>, KafkaError> {
-        let sink = self.client.writer(outputs, sharing, waker)?;
+        let sink = self.client.writer(outputs, room, waker)?;
         let topics = outputs.iter().map(|output| output.topic.clone()).collect();
         self.sim.lock().model.writes(self.run);
         Ok(Box::new(Sink { sim: self.sim.clone(), run: self.run, topics, sink }))

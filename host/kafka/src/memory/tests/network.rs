@@ -171,7 +171,7 @@ fn a_batch_above_the_limit_is_refused_whole_unless_batches_are_kept_small() {
     settings.largest_batch = Some(10);
     let small = OutputSettings { topic: "a".into(), producer: settings.into() };
     let signal = writing.signal.clone();
-    writing.sink = client.writer(&[small], 1, signal.waker()).unwrap();
+    writing.sink = client.writer(&[small], 128 << 20, signal.waker()).unwrap();
     writing.acks.clear();
     send(&mut writing, 0, &values(&["4444", "5555", "666666666666"]));
     writing.settle();
