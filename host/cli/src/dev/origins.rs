@@ -87,8 +87,13 @@ impl Broker for Traced {
         self.0.reader(assigned, sharing, waker)
     }
 
-    fn writer(&self, outputs: &[OutputSettings], waker: Waker) -> Result<Box<dyn TopicSink>, KafkaError> {
-        Ok(Box::new(TracedSink(self.0.writer(outputs, waker)?)))
+    fn writer(
+        &self,
+        outputs: &[OutputSettings],
+        room: usize,
+        waker: Waker,
+    ) -> Result<Box<dyn TopicSink>, KafkaError> {
+        Ok(Box::new(TracedSink(self.0.writer(outputs, room, waker)?)))
     }
 }
 
@@ -130,6 +135,14 @@ impl TopicSink for TracedSink {
 
     fn each_in_flight(&self, each: &mut dyn FnMut(OutputIndex, &Token)) {
         self.0.each_in_flight(each);
+    }
+
+    fn each_held(&self, each: &mut dyn FnMut(PartitionId, &Arc<Batch>, u32)) {
+        self.0.each_held(each);
+    }
+
+    fn move_rows(&mut self, moves: &Moves) {
+        self.0.move_rows(moves);
     }
 
     fn client_errors(&mut self, out: &mut Vec<KafkaError>) {

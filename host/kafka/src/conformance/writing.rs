@@ -195,7 +195,7 @@ pub fn a_queue_takes_so_many_bytes(fixture: &dyn Fixture) {
 
 pub fn a_row_comes_back_as_its_copy(fixture: &dyn Fixture) {
     let topic = fixture.create_topic(1);
-    fixture.configure_topic(&topic, TopicConfig { max_message_bytes: 2000, compacted: false });
+    fixture.configure_topic(&topic, TopicConfig { max_message_bytes: 2000, ..TopicConfig::default() });
     let broker = broker(fixture);
     let mut writing = Writing::start(fixture, &*broker, &[&topic], &[]);
     let sizes = [10, 5000, 20];

@@ -112,15 +112,17 @@ mod tests {
     fn a_call_is_for_the_first_of_its_rows() {
         let mut builder = BatchBuilder::new(Arc::from(vec![Arc::from("orders")]));
         for offset in 7..10 {
-            builder.push(RecordRef {
-                topic: 0,
-                partition: 2,
-                offset: RecordOffset(offset),
-                timestamp_ms: None,
-                key: None,
-                payload: None,
-                row: "",
-            });
+            builder
+                .push(RecordRef {
+                    topic: 0,
+                    partition: 2,
+                    offset: RecordOffset(offset),
+                    timestamp_ms: None,
+                    key: None,
+                    payload: None,
+                    row: "",
+                })
+                .unwrap();
         }
         let batch = builder.finish();
         let mut call = Call::default();

@@ -92,8 +92,13 @@ impl Broker for Slow {
         self.client.reader(assigned, sharing, waker)
     }
 
-    fn writer(&self, outputs: &[OutputSettings], waker: Waker) -> Result<Box<dyn TopicSink>, KafkaError> {
-        self.client.writer(outputs, waker)
+    fn writer(
+        &self,
+        outputs: &[OutputSettings],
+        room: usize,
+        waker: Waker,
+    ) -> Result<Box<dyn TopicSink>, KafkaError> {
+        self.client.writer(outputs, room, waker)
     }
 }
 
