@@ -130,10 +130,22 @@ impl Accounts {
         tracker.ledger.skipped += tombstones;
     }
 
-    /// The partition ends at `end`: what lies below it and was not registered is a gap. A floor above it falls to the
-    /// watermark, since the log that it stood for was cut; where one did, it is given back.
-    pub fn ended(&mut self, partition: PartitionId, end: CommitOffset) -> Option<CommitOffset> {
-        self.trackers[partition.index()].ended(end)
+    /// The partition ends at `end`, as far as it can be read: what lies below it and was not registered is a gap. A floor
+    /// above the end of the log falls to the watermark, since the log that it stood for was cut; where one did, it is given
+    /// back.
+    pub fn ended(
+        &mut self,
+        partition: PartitionId,
+        end: CommitOffset,
+        log_end: Option<CommitOffset>,
+    ) -> Option<CommitOffset> {
+        self.trackers[partition.index()].ended(end, log_end)
+    }
+
+    /// Records below the floor were found to be others than those that it stood for: it falls to the watermark, and is given
+    /// back where it was above that.
+    pub fn lose_floor(&mut self, partition: PartitionId) -> Option<CommitOffset> {
+        self.trackers[partition.index()].lose_floor()
     }
 
     /// The partition's log was cut, and reading goes on at its new end; a floor above that is lowered to it. Only while
@@ -290,6 +302,19 @@ impl Accounts {
                 Scope::Untracked => {}
             }
         }
+    }
+
+    /// Whether a record that a token stands for is the oldest unresolved one of its partition: all else of that partition waits
+    /// for it.
+    #[must_use]
+    pub fn holds_oldest(&self, token: &Token) -> bool {
+        let is_oldest = |partition: PartitionId, offset| self.tracker(partition).oldest() == Some(offset);
+        if token.scope() != Scope::Group {
+            return self.offset(token).is_some_and(|offset| is_oldest(token.partition(), offset));
+        }
+        let mut found = false;
+        self.each_record(token, |partition, offset| found |= is_oldest(partition, offset));
+        found
     }
 
     /// All partitions' counts, added up.

@@ -166,12 +166,21 @@ impl Tracker {
         }
     }
 
-    /// The partition ends here. A floor above that is of a log that was cut while a replay was below it: what was written
-    /// there since was never read, so the floor falls to the watermark, and commits with it. The floor that fell.
-    pub(crate) fn ended(&mut self, end: CommitOffset) -> Option<CommitOffset> {
+    /// The partition ends at `end`, as far as it can be read, and its log at `log_end`, where that is known. A floor above
+    /// the log's end is of a log that was cut while a replay was below it; an open transaction only hides what is there.
+    /// The floor that fell.
+    pub(crate) fn ended(&mut self, end: CommitOffset, log_end: Option<CommitOffset>) -> Option<CommitOffset> {
         self.advance(end);
-        let fallen = self.floor.filter(|floor| *floor > end && !mutated(Mutation::CutKeepsFloor))?;
-        self.floor = Some(self.watermark());
+        let cut = self.floor.zip(log_end).is_some_and(|(floor, log_end)| floor > log_end);
+        if cut { self.lose_floor() } else { None }
+    }
+
+    /// The floor is of a log that was cut below it while a replay was below both: what was written there since was never
+    /// read, so the floor falls to the watermark, and commits with it. The floor that fell.
+    pub(crate) fn lose_floor(&mut self) -> Option<CommitOffset> {
+        let watermark = self.watermark();
+        let fallen = self.floor.filter(|floor| *floor > watermark && !mutated(Mutation::CutKeepsFloor))?;
+        self.floor = Some(watermark);
         Some(fallen)
     }
 
@@ -267,10 +276,14 @@ mod tests {
         let mut tracker = Tracker::new(CommitOffset(0), Some(CommitOffset(10)));
         let sequences = [0, 1].map(|offset| tracker.register(RecordOffset(offset), 1));
         tracker.redeem(sequences[0], FULL_WEIGHT);
-        assert_eq!(tracker.ended(CommitOffset(10)), None, "the floor stands");
+        let ended = |tracker: &mut Tracker, end, log_end: Option<i64>| {
+            tracker.ended(CommitOffset(end), log_end.map(CommitOffset))
+        };
+        assert_eq!(ended(&mut tracker, 5, Some(10)), None, "a transaction is open behind what can be read");
+        assert_eq!(ended(&mut tracker, 5, None), None, "where the log ends is not known");
         assert_eq!(tracker.stand().replay, Some(CommitOffset(1)));
-        assert_eq!(tracker.ended(CommitOffset(6)), Some(CommitOffset(10)));
+        assert_eq!(ended(&mut tracker, 6, Some(6)), Some(CommitOffset(10)));
         assert_eq!(tracker.stand(), Stand { offset: CommitOffset(1), replay: None });
-        assert_eq!(tracker.ended(CommitOffset(6)), None, "it fell once");
+        assert_eq!(ended(&mut tracker, 6, Some(6)), None, "it fell once");
     }
 }

@@ -150,6 +150,7 @@ impl Pair {
                 topic: None,
                 low: CommitOffset(0),
                 high: CommitOffset(log.high),
+                log_end: CommitOffset(log.high),
                 reset: Reset::Earliest,
                 refuse_out_of_range: false,
             })

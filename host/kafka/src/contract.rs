@@ -76,8 +76,12 @@ pub trait Broker: Send + Sync {
     /// What the broker says about rights that belong to no topic.
     fn rights(&self, timeout: Duration) -> Result<Rights, KafkaError>;
 
-    /// The first offset of a partition and the one after its last.
+    /// The first offset of a partition and the one after the last that can be read.
     fn bounds(&self, partition: &TopicPartition, timeout: Duration) -> Result<Bounds, KafkaError>;
+
+    /// The offset after the last of a partition's log, whether or not it can be read yet: an open transaction ends what can
+    /// be read, and not the log. What lies beyond this, and only that, is no offset of the log.
+    fn log_end(&self, partition: &TopicPartition, timeout: Duration) -> Result<CommitOffset, KafkaError>;
 
     /// Warns of what will end by itself, such as a certificate. Called now and then while a flow runs; cheap, and asks no
     /// broker.
@@ -123,11 +127,13 @@ pub struct Taken {
     pub position: Option<CommitOffset>,
     /// Tombstones that were skipped.
     pub skipped: u64,
-    /// The leader's epoch of the last record that was appended or skipped; none where the broker does not say, or nothing
-    /// was.
+    /// The leader's epoch of all records that were appended or skipped: a take ends where the epoch changes. None where the
+    /// broker does not say, or nothing was.
     pub leader_epoch: Option<i32>,
     /// The partition's end was reached on its queue, after all that was appended: the offset of the event itself.
     pub end: Option<CommitOffset>,
+    /// Beside `end`: where the log ended then, which goes on behind an open transaction; none where that is not known.
+    pub log_end: Option<CommitOffset>,
     /// More may be there at once. After `false` the next record wakes.
     pub more: bool,
     /// Something other than records that came in the queue's order; reading stops at it.
@@ -147,6 +153,14 @@ pub enum Notice {
         /// Up to where they are the same.
         end: CommitOffset,
     },
+    /// The batch at the position cannot be read, by its checksum or its format: what it holds is not known, and nothing
+    /// behind it is given out. The reader waits for `seek`; it may have been damaged on its way only.
+    Broken {
+        /// The batch's first offset, as far as the batch can be believed.
+        first: CommitOffset,
+        /// What the client says.
+        error: KafkaError,
+    },
     /// The partition cannot be read; `fatal` in its kind says whether that can pass.
     Failed(KafkaError),
 }
@@ -156,8 +170,14 @@ pub trait PartitionSource {
     /// Appends what is there, within the budget, and says where reading stands. Never blocks.
     fn take(&mut self, partition: PartitionId, budget: Budget, out: &mut BatchBuilder) -> Taken;
 
-    /// Goes on at another offset of a partition; what was read ahead of it is forgotten.
-    fn seek(&mut self, partition: PartitionId, to: CommitOffset) -> Result<(), KafkaError>;
+    /// Goes on at another offset of a partition; what was read ahead of it is forgotten. `leader_epoch`: that of the record
+    /// before the offset, so that a log that was cut below it since is told ([`Notice::Cut`]); none asks for no such look.
+    fn seek(
+        &mut self,
+        partition: PartitionId,
+        to: CommitOffset,
+        leader_epoch: Option<i32>,
+    ) -> Result<(), KafkaError>;
 
     /// Errors of the client that belong to no partition (all brokers down, authentication failed), for the log and for
     /// readiness; fatal ones end the flow.

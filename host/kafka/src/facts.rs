@@ -103,12 +103,13 @@ pub struct GroupEntry {
     pub leader_epoch: Option<i32>,
 }
 
-/// A partition's first offset and the one after its last.
+/// A partition's first offset and the one after its last, as far as it can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// The first offset that can be read.
     pub low: CommitOffset,
-    /// The offset after the last.
+    /// The offset after the last that can be read now: while a transaction is open, the one where that begins. The log goes
+    /// on behind it; see [`Broker::log_end`](crate::Broker::log_end).
     pub high: CommitOffset,
 }
 

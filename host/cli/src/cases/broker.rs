@@ -97,6 +97,10 @@ impl Broker for StagedBroker {
         self.client.bounds(partition, timeout)
     }
 
+    fn log_end(&self, partition: &TopicPartition, timeout: Duration) -> Result<CommitOffset, KafkaError> {
+        self.client.log_end(partition, timeout)
+    }
+
     fn reader(&self, assigned: Vec<Assigned>, sharing: usize, waker: Waker) -> Result<Reader, KafkaError> {
         let reading = assigned.iter().map(|one| (one.id, one.partition.clone(), one.start.0)).collect();
         let Reader { source, offsets } = self.client.reader(assigned, sharing, waker)?;
@@ -154,11 +158,16 @@ impl PartitionSource for StagedSource {
         taken
     }
 
-    fn seek(&mut self, partition: PartitionId, to: CommitOffset) -> Result<(), KafkaError> {
+    fn seek(
+        &mut self,
+        partition: PartitionId,
+        to: CommitOffset,
+        leader_epoch: Option<i32>,
+    ) -> Result<(), KafkaError> {
         if let Some((.., next)) = self.reading.iter_mut().find(|(id, ..)| *id == partition) {
             *next = to.0;
         }
-        self.source.seek(partition, to)
+        self.source.seek(partition, to, leader_epoch)
     }
 
     fn client_errors(&mut self, out: &mut Vec<KafkaError>) {

@@ -13,7 +13,7 @@ use loom_kafka::{
     Ack, Assigned, Bounds, Broker, Committed, Group, GroupEntry, KafkaError, Member, OutputIndex, OutputInfo,
     OutputSettings, Reader, Rights, Stamp, TopicInfo, TopicSink, Waker,
 };
-use loom_types::{Batch, CommitOffset, Source, TopicPartition};
+use loom_types::{Batch, CommitOffset, Moves, PartitionId, Source, TopicPartition};
 
 thread_local! {
     /// What the row that is just being sent was made from.

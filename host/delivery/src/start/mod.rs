@@ -2,7 +2,8 @@
 //!
 //! `asked for > resume > replay under way > committed > reset`. What cannot be known is not guessed: the caller comes here
 //! only with answers. A log that was cut (an unclean leader election) is told from a topic that was made again by the
-//! topic's id, which commits carry; where nobody knows the id, an offset beyond the end counts as a topic made again.
+//! topic's id, which commits carry; where nobody knows the id, an offset beyond the end counts as a topic made again. The end
+//! that decides is the log's, not that of what can be read: an open transaction moves the latter below what was committed.
 //!
 //! The floor is the committed offset seen at start: nothing below it is ever committed. It is lowered where the log was
 //! cut, and dropped where the topic was made again, since a floor above the end would hold back every commit for ever.
@@ -67,8 +68,11 @@ pub struct Facts {
     pub topic: Option<TopicId>,
     /// The first offset that can be read.
     pub low: CommitOffset,
-    /// The offset after the last.
+    /// The offset after the last that can be read now: a transaction may be open there.
     pub high: CommitOffset,
+    /// The offset after the log's last. Only what lies beyond it is outside: an offset between the two was committed
+    /// before the transaction was opened, or by somebody who reads what is not committed.
+    pub log_end: CommitOffset,
     /// For a topic that the group has no offset for.
     pub reset: Reset,
     /// Whether an offset outside the partition is refused.
@@ -113,15 +117,15 @@ pub enum Warning {
     MadeAgain {
         /// The group's offset, of the topic that is gone.
         committed: CommitOffset,
-        /// The partition's end.
-        high: CommitOffset,
+        /// The end of the log.
+        log_end: CommitOffset,
     },
     /// The topic is the same and the offset lies beyond its end: the log was cut.
     Cut {
         /// Where reading would have gone on.
         committed: CommitOffset,
-        /// The partition's new end.
-        high: CommitOffset,
+        /// The log's new end.
+        log_end: CommitOffset,
     },
     /// The group knows the topic, but not this partition: it was added.
     Added,
@@ -144,7 +148,7 @@ pub struct Start {
 /// The committed offset is outside the partition, and the flow refuses that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the group's offset {committed} is outside the partition, which holds {low} to {high}{}; `offset_out_of_range: reset` \
+    "the group's offset {committed} is outside the partition, which holds {low} to {log_end}{}; `offset_out_of_range: reset` \
      goes on by itself, `run --from` says where",
     if *.made_again { ", or belongs to a topic that was deleted and made again" } else { "" }
 )]
@@ -153,8 +157,8 @@ pub struct Refused {
     pub committed: CommitOffset,
     /// The partition's beginning.
     pub low: CommitOffset,
-    /// The partition's end.
-    pub high: CommitOffset,
+    /// The end of its log.
+    pub log_end: CommitOffset,
     /// Whether the topic is another one.
     pub made_again: bool,
 }
@@ -172,7 +176,7 @@ fn standing(committed: &GroupOffset, facts: &Facts) -> Standing {
     let same = committed.topic.zip(facts.topic).map(|(one, other)| one == other);
     if same == Some(false) {
         Standing::MadeAgain
-    } else if committed.offset > facts.high {
+    } else if committed.offset > facts.log_end {
         if same == Some(true) { Standing::Cut } else { Standing::MadeAgain }
     } else if committed.offset < facts.low {
         Standing::Expired
@@ -193,13 +197,13 @@ pub fn choose(facts: &Facts) -> Result<Start, Refused> {
         return Err(Refused {
             committed: committed.offset,
             low: facts.low,
-            high: facts.high,
+            log_end: facts.log_end,
             made_again: standing == Standing::MadeAgain,
         });
     }
     Ok(match standing {
         Standing::MadeAgain => made_again(facts, committed.offset),
-        Standing::Cut => of_the_same_log(facts, committed, facts.high),
+        Standing::Cut => of_the_same_log(facts, committed, facts.log_end),
         Standing::Inside | Standing::Expired => of_the_same_log(facts, committed, committed.offset),
     })
 }
@@ -228,7 +232,7 @@ fn made_again(facts: &Facts, committed: CommitOffset) -> Start {
         Some(Asked::At(offset)) => inside(offset, facts),
         _ => facts.low,
     };
-    let warnings = vec![Warning::MadeAgain { committed, high: facts.high }];
+    let warnings = vec![Warning::MadeAgain { committed, log_end: facts.log_end }];
     Start { position, floor: None, commit_first: true, warnings }
 }
 
@@ -236,7 +240,7 @@ fn of_the_same_log(facts: &Facts, committed: GroupOffset, floor: CommitOffset) -
     let mut warnings = Vec::new();
     let was_cut = floor < committed.offset;
     if was_cut {
-        warnings.push(Warning::Cut { committed: committed.offset, high: facts.high });
+        warnings.push(Warning::Cut { committed: committed.offset, log_end: facts.log_end });
     }
     let position = match (facts.asked, facts.resume, committed.replay) {
         (Some(Asked::At(offset)), ..) => {
@@ -272,14 +276,14 @@ fn of_the_same_log(facts: &Facts, committed: GroupOffset, floor: CommitOffset) -
 
 /// The offset that was asked for, or the end of the partition that is nearest.
 fn inside(offset: CommitOffset, facts: &Facts) -> CommitOffset {
-    offset.min(facts.high).max(facts.low)
+    offset.min(facts.log_end).max(facts.low)
 }
 
 /// Where reading can go on that was to go on here; what is missing is told.
 fn onto(wanted: CommitOffset, facts: &Facts, warnings: &mut Vec<Warning>) -> CommitOffset {
-    if wanted > facts.high {
-        warnings.push(Warning::Cut { committed: wanted, high: facts.high });
-        facts.high
+    if wanted > facts.log_end {
+        warnings.push(Warning::Cut { committed: wanted, log_end: facts.log_end });
+        facts.log_end
     } else if wanted < facts.low {
         warnings.push(Warning::Expired { committed: wanted, low: facts.low });
         facts.low

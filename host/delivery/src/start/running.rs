@@ -9,8 +9,8 @@ pub struct OutOfRange {
     pub position: CommitOffset,
     /// The first offset that can be read.
     pub low: CommitOffset,
-    /// The offset after the last.
-    pub high: CommitOffset,
+    /// The offset after the log's last, also where an open transaction ends what can be read before that.
+    pub log_end: CommitOffset,
     /// Up to where the log is the one that was read, where an election cut it below the position.
     pub cut_at: Option<CommitOffset>,
     /// The topic's id at the start.
@@ -53,15 +53,15 @@ pub enum Why {
 #[must_use]
 pub fn onward(facts: &OutOfRange) -> Onward {
     let same = facts.topic_then.zip(facts.topic_now).map(|(then, now)| then == now);
-    let inside = facts.position >= facts.low && facts.position <= facts.high;
-    let cut_at = facts.cut_at.map(|at| at.min(facts.high).max(facts.low));
+    let inside = facts.position >= facts.low && facts.position <= facts.log_end;
+    let cut_at = facts.cut_at.map(|at| at.min(facts.log_end).max(facts.low));
     match (same, cut_at) {
         (Some(false), _) => Onward::Stop(Why::AnotherTopic),
         (_, None) if inside => Onward::There,
         _ if facts.refuse => Onward::Stop(Why::Refused),
         (_, Some(at)) => Onward::Cut { at },
         _ if facts.position < facts.low => Onward::Beginning { low: facts.low },
-        (Some(true), None) => Onward::Cut { at: facts.high },
+        (Some(true), None) => Onward::Cut { at: facts.log_end },
         (None, None) => Onward::Stop(Why::AnotherTopic),
     }
 }
@@ -76,7 +76,7 @@ mod tests {
         OutOfRange {
             position: CommitOffset(position),
             low: CommitOffset(100),
-            high: CommitOffset(500),
+            log_end: CommitOffset(500),
             cut_at: None,
             topic_then: Some(TopicId([1; 16])),
             topic_now: Some(TopicId([1; 16])),

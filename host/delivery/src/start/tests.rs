@@ -15,6 +15,7 @@ fn facts() -> Facts {
         topic: TOPIC,
         low: CommitOffset(0),
         high: CommitOffset(500),
+        log_end: CommitOffset(500),
         reset: Reset::Earliest,
         refuse_out_of_range: false,
     }
@@ -69,18 +70,18 @@ fn an_offset_that_retention_passed_goes_on_from_the_beginning() {
     assert_eq!((start.position, start.floor, start.commit_first), (CommitOffset(100), offset(40), false));
     assert_eq!(start.warnings, [Warning::Expired { committed: CommitOffset(40), low: CommitOffset(100) }]);
     let refused = choose(&Facts { refuse_out_of_range: true, ..expired });
-    let (low, high) = (CommitOffset(100), CommitOffset(500));
-    assert_eq!(refused, Err(Refused { committed: CommitOffset(40), low, high, made_again: false }));
+    let (low, log_end) = (CommitOffset(100), CommitOffset(500));
+    assert_eq!(refused, Err(Refused { committed: CommitOffset(40), low, log_end, made_again: false }));
 }
 
 #[test]
 fn a_topic_that_was_made_again_starts_at_its_beginning_without_a_floor_wherever_the_offset_lies() {
     // Ten records and five thousand: the offset is beyond the end, and inside.
-    for high in [10, 5000] {
-        let again = Facts { committed: group(1000), topic: OTHER, high: CommitOffset(high), ..facts() };
+    for high in [10, 5000].map(CommitOffset) {
+        let again = Facts { committed: group(1000), topic: OTHER, high, log_end: high, ..facts() };
         let start = choose(&again).unwrap();
         assert_eq!((start.position, start.floor, start.commit_first), (CommitOffset(0), None, true));
-        let warning = Warning::MadeAgain { committed: CommitOffset(1000), high: CommitOffset(high) };
+        let warning = Warning::MadeAgain { committed: CommitOffset(1000), log_end: high };
         assert_eq!(start.warnings, [warning]);
         let refused = choose(&Facts { refuse_out_of_range: true, ..again }).unwrap_err();
         assert!(refused.made_again && refused.to_string().contains("made again"), "{refused}");
@@ -95,8 +96,43 @@ fn beyond_the_end_an_unknown_topic_counts_as_made_again_and_the_same_one_as_cut(
     let cut = Facts { committed: group(1000), ..facts() };
     let start = choose(&cut).unwrap();
     assert_eq!((start.position, start.floor), (CommitOffset(500), offset(500)));
-    assert_eq!(start.warnings, [Warning::Cut { committed: CommitOffset(1000), high: CommitOffset(500) }]);
+    assert_eq!(start.warnings, [Warning::Cut { committed: CommitOffset(1000), log_end: CommitOffset(500) }]);
     assert!(choose(&Facts { refuse_out_of_range: true, ..cut }).is_err());
+}
+
+#[test]
+fn an_offset_behind_an_open_transaction_is_one_of_the_log_and_goes_on_where_it_stands() {
+    let open = |committed, topic| Facts { committed, topic, log_end: CommitOffset(1000), ..facts() };
+    let plain = Some(GroupOffset::plain(CommitOffset(1000)));
+    for facts in [open(group(1000), TOPIC), open(group(501), TOPIC), open(plain, TOPIC), open(plain, None)] {
+        let facts = Facts { refuse_out_of_range: true, ..facts };
+        let committed = facts.committed.unwrap().offset;
+        let start = choose(&facts).unwrap();
+        assert_eq!((start.position, start.floor), (committed, Some(committed)), "{facts:?}");
+        assert_eq!((start.commit_first, start.warnings), (false, vec![]), "{facts:?}");
+    }
+    // A replay, and a restored position, behind it are none of a log that was cut either.
+    let replaying = group(1000).map(|group| GroupOffset { replay: offset(700), ..group });
+    let replay = choose(&open(replaying, TOPIC)).unwrap();
+    assert_eq!((replay.position, replay.floor), (CommitOffset(700), offset(1000)));
+    let resumed = choose(&Facts { resume: offset(800), ..open(group(900), TOPIC) }).unwrap();
+    assert_eq!(
+        (resumed.position, resumed.warnings),
+        (
+            CommitOffset(800),
+            vec![Warning::Replay { from: CommitOffset(800), committed: CommitOffset(900), asked: false }]
+        )
+    );
+    // Beyond the log's end it is as ever.
+    let cut = choose(&open(group(1001), TOPIC)).unwrap();
+    assert_eq!((cut.position, cut.floor), (CommitOffset(1000), offset(1000)));
+    assert!(matches!(
+        choose(&open(Some(GroupOffset::plain(CommitOffset(1001))), None)).unwrap().warnings[..],
+        [Warning::MadeAgain { .. }]
+    ));
+    // What was never committed starts where something can be read.
+    let latest = choose(&Facts { reset: Reset::Latest, ..open(None, TOPIC) }).unwrap();
+    assert_eq!(latest.position, CommitOffset(500));
 }
 
 #[test]
@@ -138,17 +174,20 @@ fn any_facts() -> impl Strategy<Value = Facts> {
     let asked = prop_oneof![Just(Asked::Committed), small().prop_map(Asked::At)];
     let places = (small(), small()).prop_map(|(one, other)| (one.min(other), one.max(other)));
     let wishes = (proptest::option::of(asked), proptest::option::of(small()), proptest::option::of(group));
-    (wishes, any::<[bool; 3]>(), id(), places).prop_map(
-        |((asked, resume, committed), [siblings_committed, latest, refuse], topic, (low, high))| Facts {
-            asked,
-            resume,
-            committed,
-            siblings_committed,
-            topic,
-            low,
-            high,
-            reset: if latest { Reset::Latest } else { Reset::Earliest },
-            refuse_out_of_range: refuse,
+    (wishes, any::<[bool; 3]>(), id(), places, 0..10_i64).prop_map(
+        |((asked, resume, committed), [siblings_committed, latest, refuse], topic, (low, high), open)| {
+            Facts {
+                asked,
+                resume,
+                committed,
+                siblings_committed,
+                topic,
+                low,
+                high,
+                log_end: CommitOffset(high.0 + open),
+                reset: if latest { Reset::Latest } else { Reset::Earliest },
+                refuse_out_of_range: refuse,
+            }
         },
     )
 }
@@ -160,11 +199,11 @@ proptest! {
             prop_assert!(facts.refuse_out_of_range && facts.committed.is_some());
             return Ok(());
         };
-        prop_assert!(start.position >= facts.low && start.position <= facts.high);
-        prop_assert!(start.floor.is_none_or(|floor| floor <= facts.high), "every commit would be held back");
+        prop_assert!(start.position >= facts.low && start.position <= facts.log_end);
+        prop_assert!(start.floor.is_none_or(|floor| floor <= facts.log_end), "every commit would be held back");
         // A floor is the group's offset or the end that it was cut to.
         if let (Some(floor), Some(committed)) = (start.floor, facts.committed) {
-            prop_assert!(floor == committed.offset || floor == facts.high && floor < committed.offset);
+            prop_assert!(floor == committed.offset || floor == facts.log_end && floor < committed.offset);
         }
         // Records between what the group has and the position are never left out without a word.
         if let (Some(committed), None) = (facts.committed, facts.resume)

@@ -125,4 +125,6 @@ pub fn bounds_follow_the_log(fixture: &dyn Fixture) {
     assert_eq!(bounds(1), between(0, 7));
     fixture.delete_before(&topic, 1, 3);
     assert_eq!(bounds(1), between(3, 7));
+    let log_end = |partition| broker.log_end(&TopicPartition::new(&*topic, partition), ASK).unwrap();
+    assert_eq!((log_end(0), log_end(1)), (CommitOffset(0), CommitOffset(7)));
 }

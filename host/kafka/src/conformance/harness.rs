@@ -240,7 +240,7 @@ impl Reading {
 
     /// Goes on elsewhere; what was seen of the partition is forgotten.
     pub fn seek(&mut self, place: usize, to: i64) {
-        self.reader.source.seek(PartitionId(place as u32), CommitOffset(to)).unwrap();
+        self.reader.source.seek(PartitionId(place as u32), CommitOffset(to), None).unwrap();
         self.seen[place] = Seen { more: true, ..Seen::default() };
     }
 

@@ -30,6 +30,8 @@ pub(super) fn consumer(settings: &ConsumerSettings, sharing: usize) -> Result<Co
     keys.set("enable.partition.eof", true);
     keys.set("auto.offset.reset", "error");
     keys.set("isolation.level", "read_committed");
+    // A batch that was damaged is read as whatever its bytes say otherwise: a length that was overwritten is a tombstone.
+    keys.set("check.crcs", true);
     keys.set("queued.max.messages.kbytes", prefetch.queue_kbytes);
     keys.set("queued.min.messages", prefetch.queue_messages);
     keys.set("fetch.message.max.bytes", prefetch.fetch_partition);

@@ -185,6 +185,15 @@ impl Broker for KafkaBroker {
         Ok(Bounds { low: CommitOffset(low), high: CommitOffset(high) })
     }
 
+    fn log_end(&self, partition: &TopicPartition, timeout: Duration) -> Result<CommitOffset, KafkaError> {
+        let topic = name(&partition.topic)?;
+        let doing = format!("asking where the log of {partition} ends");
+        let end = self.control.patiently(Instant::now() + timeout, &doing, |client, wait| {
+            raw::log_end(client, &topic, partition.partition, wait)
+        })?;
+        Ok(CommitOffset(end))
+    }
+
     fn look_ahead(&self) {
         self.certificates.look();
     }

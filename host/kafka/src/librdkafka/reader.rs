@@ -5,7 +5,10 @@
 //! goes first at the next take.
 //!
 //! Invariants: a partition's records come in offset order, each once; `end` is told only when nothing was read after it;
-//! after an event that ends the reading nothing else is read until a seek.
+//! after an event that ends the reading nothing else is read until a seek; a take gives out records of one epoch.
+//!
+//! Behind a batch that it cannot read the client goes on with whatever it takes for the next one, at offsets that may be
+//! made up. So such a batch ends the reading too, and the client fetches nothing more before the seek.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -42,8 +45,17 @@ struct Slot {
     aside: VecDeque<Aside>,
     /// The size of a record, roughly, which decides how many are read at a time.
     usual: usize,
-    /// Fetching has ended with an error; only a restart starts it again.
-    ended: bool,
+    fetching: Fetching,
+}
+
+/// Whether a partition is fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fetching {
+    Goes,
+    /// It has ended with an error; only a restart starts it again.
+    Ended,
+    /// We have ended it: the partition is not the client's at present.
+    Stopped,
 }
 
 /// What came from a queue, copied.
@@ -64,9 +76,10 @@ struct Record {
 
 /// What else a queue holds.
 enum Event {
-    End(CommitOffset),
+    End { at: CommitOffset, log_end: Option<CommitOffset> },
     OutOfRange,
     Cut(CommitOffset),
+    Broken(CommitOffset, KafkaError),
     Failed(KafkaError),
 }
 
@@ -103,7 +116,7 @@ impl Source {
                 queue,
                 aside,
                 usual: 16 << 10,
-                ended: false,
+                fetching: Fetching::Goes,
             });
         }
         client.assign(&starts).map_err(|code| error(kind(code), code, "starting to read the partitions"))?;
@@ -130,6 +143,9 @@ impl PartitionSource for Source {
             assigned: &slot.assigned,
             full: false,
         };
+        if slot.fetching != Fetching::Goes {
+            return Taken::default();
+        }
         while let Some(aside) = slot.aside.pop_front() {
             if let Err(aside) = take.aside(aside, out) {
                 slot.aside.push_front(aside);
@@ -165,21 +181,33 @@ impl PartitionSource for Source {
         }
         let mut taken = take.taken;
         taken.more = !emptied || !slot.aside.is_empty();
-        if matches!(taken.notice, Some(Notice::OutOfRange | Notice::Cut { .. })) {
-            slot.ended = true;
+        match taken.notice {
+            Some(Notice::OutOfRange | Notice::Cut { .. }) => slot.fetching = Fetching::Ended,
+            // The client would fetch it again and again.
+            Some(Notice::Broken { .. }) => slot.stop(&self.client),
+            Some(Notice::Failed(_)) | None => {}
         }
         taken
     }
 
-    fn seek(&mut self, partition: PartitionId, to: CommitOffset) -> Result<(), KafkaError> {
+    fn seek(
+        &mut self,
+        partition: PartitionId,
+        to: CommitOffset,
+        leader_epoch: Option<i32>,
+    ) -> Result<(), KafkaError> {
         let slot = &mut self.slots[partition.index()];
         slot.aside.clear();
         let mut place = List::new(1);
-        place.push(&slot.name, slot.assigned.partition.partition, to.0, 0);
-        let outcome = if slot.ended { self.client.restart(&place) } else { self.client.seek(&mut place) };
+        place.push_with(&slot.name, slot.assigned.partition.partition, to.0, 0, "", leader_epoch);
+        let outcome = match slot.fetching {
+            Fetching::Goes => self.client.seek(&mut place),
+            Fetching::Ended => self.client.restart(&place),
+            Fetching::Stopped => self.client.add(&place),
+        };
         outcome
             .map_err(|code| error(kind(code), code, format!("moving {} to {to}", slot.assigned.partition)))?;
-        slot.ended = false;
+        slot.fetching = Fetching::Goes;
         // What was queued is outdated, and stays in the queue until it is passed over: as long as it is not empty, what
         // comes wakes nobody.
         (self.waker)();
@@ -189,6 +217,22 @@ impl PartitionSource for Source {
     fn client_errors(&mut self, out: &mut Vec<KafkaError>) {
         self.errors.drain_all(&self.main);
         self.errors.give(out);
+    }
+}
+
+impl Slot {
+    /// Ends the fetching until a seek.
+    fn stop(&mut self, client: &Client) {
+        let mut place = List::new(1);
+        place.push(&self.name, self.assigned.partition.partition, 0, 0);
+        self.fetching = match client.remove(&place) {
+            Ok(()) => Fetching::Stopped,
+            Err(code) => {
+                let partition = &self.assigned.partition;
+                tracing::debug!(target: "kafka", %partition, code = code.name(), "a broken batch is fetched on");
+                Fetching::Ended
+            }
+        };
     }
 }
 
@@ -216,6 +260,11 @@ impl Take<'_> {
         Some(rows.min(bytes / usual.max(1)).max(1))
     }
 
+    /// Whether a record of this epoch may still be taken: the first one always.
+    fn is_of(&self, leader_epoch: Option<i32>) -> bool {
+        self.taken.position.is_none() || self.taken.leader_epoch == leader_epoch
+    }
+
     /// Whether a record of this size may still be taken: the first one always.
     fn fits(&self, size: usize) -> bool {
         self.taken.rows == 0 || self.bytes + size <= self.budget.bytes
@@ -228,17 +277,20 @@ impl Take<'_> {
             self.event(Event::of(message, self.assigned));
             return true;
         }
-        let (key, payload) = (message.key(), message.payload());
+        let (key, payload, epoch) = (message.key(), message.payload(), message.leader_epoch());
+        if !self.is_of(epoch) {
+            return false;
+        }
         if payload.is_none() && !self.forward_tombstones {
-            self.skip(message.offset(), message.leader_epoch());
+            self.skip(message.offset(), epoch);
             return true;
         }
         message.headers(|name, value| out.header(name, value));
-        let taken = self.push(message.offset(), message.timestamp(), key, payload, out);
-        if taken {
-            self.taken.leader_epoch = message.leader_epoch();
+        if !self.push(message.offset(), message.timestamp(), key, payload, out) {
+            return false;
         }
-        taken
+        self.taken.leader_epoch = epoch;
+        true
     }
 
     /// Takes what was set aside; it comes back where it does not fit.
@@ -250,7 +302,7 @@ impl Take<'_> {
             }
             Aside::Record(record) => record,
         };
-        if self.room(1).is_none() {
+        if self.room(1).is_none() || !self.is_of(record.leader_epoch) {
             return Err(Aside::Record(record));
         }
         let (key, payload) = (record.key.as_deref(), record.payload.as_deref());
@@ -316,14 +368,15 @@ impl Take<'_> {
 
     fn moved(&mut self, to: RecordOffset) {
         self.taken.position = Some(to.next());
-        self.taken.end = None;
+        (self.taken.end, self.taken.log_end) = (None, None);
     }
 
     fn event(&mut self, event: Event) {
         match event {
-            Event::End(offset) => self.taken.end = Some(offset),
+            Event::End { at, log_end } => (self.taken.end, self.taken.log_end) = (Some(at), log_end),
             Event::OutOfRange => self.taken.notice = Some(Notice::OutOfRange),
             Event::Cut(end) => self.taken.notice = Some(Notice::Cut { end }),
+            Event::Broken(first, error) => self.taken.notice = Some(Notice::Broken { first, error }),
             Event::Failed(error) => self.taken.notice = Some(Notice::Failed(error)),
         }
     }
@@ -335,7 +388,9 @@ impl Event {
         let code = message.code();
         match code.known() {
             // The event's own offset: a partition's end may have moved on since.
-            Some(E::PartitionEOF) => Event::End(CommitOffset(message.offset())),
+            Some(E::PartitionEOF) => {
+                Event::End { at: CommitOffset(message.offset()), log_end: log_end(&message.text()) }
+            }
             Some(E::AutoOffsetReset | E::OffsetOutOfRange | E::LogTruncation) => {
                 cut_at(&message.text()).map_or(Event::OutOfRange, Event::Cut)
             }
@@ -345,9 +400,17 @@ impl Event {
                     Kind::Fatal | Kind::Refused => Kind::Other,
                     kind => kind,
                 };
+                // A checksum that is not its batch's, or a format or a compression that there is not.
+                let broken =
+                    matches!(code.known(), Some(E::BadMessage | E::NotImplemented | E::BadCompression));
+                let first = CommitOffset(message.offset());
                 let message = format!("reading {}: {}", assigned.partition, message.text());
                 let failed = KafkaError { kind, code: code.name(), message };
-                Event::Failed(failed.naming_right("Read", &assigned.partition.topic, ""))
+                if broken {
+                    Event::Broken(first, failed)
+                } else {
+                    Event::Failed(failed.naming_right("Read", &assigned.partition.topic, ""))
+                }
             }
         }
     }
@@ -355,10 +418,19 @@ impl Event {
 
 /// Where the client found the log cut: it says so in its text only.
 fn cut_at(text: &str) -> Option<CommitOffset> {
-    let (_, end) =
-        text.split_once("log truncation detected").and_then(|(_, text)| text.split_once("end offset is "))?;
-    let digits = end.find(|other: char| !other.is_ascii_digit()).unwrap_or(end.len());
-    end[..digits].parse().ok().map(CommitOffset)
+    let (_, text) = text.split_once("log truncation detected")?;
+    offset_behind(text, "end offset is ")
+}
+
+/// Where the log ended when a reader came to the end of what it may read: the client says so in its text only.
+fn log_end(text: &str) -> Option<CommitOffset> {
+    offset_behind(text, "(HighwaterMark ")
+}
+
+fn offset_behind(text: &str, words: &str) -> Option<CommitOffset> {
+    let (_, number) = text.split_once(words)?;
+    let digits = number.find(|other: char| !other.is_ascii_digit()).unwrap_or(number.len());
+    number[..digits].parse().ok().map(CommitOffset)
 }
 
 impl Aside {
@@ -390,7 +462,16 @@ impl Aside {
 mod tests {
     use loom_types::CommitOffset;
 
-    use super::cut_at;
+    use super::{cut_at, log_end};
+
+    #[test]
+    fn where_the_log_ends_is_read_from_the_clients_text() {
+        let text = "Fetch from broker 1 reached end of partition at offset 5 (HighwaterMark 9)";
+        assert_eq!(log_end(text), Some(CommitOffset(9)));
+        for other in ["reached end of partition at offset 5", "reached end (HighwaterMark -1)", ""] {
+            assert_eq!(log_end(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn where_a_log_was_cut_is_read_from_the_clients_text() {

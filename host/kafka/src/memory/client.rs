@@ -143,6 +143,13 @@ impl Broker for MemoryClient {
         Ok(Bounds { low: CommitOffset(log.low()), high: CommitOffset(log.stable()) })
     }
 
+    fn log_end(&self, partition: &TopicPartition, _: Duration) -> Result<CommitOffset, KafkaError> {
+        let mut state = self.state(Call::Bounds)?;
+        state.place_result(Call::Bounds, partition)?;
+        let log = state.log(partition).ok_or_else(|| unknown_partition(partition))?;
+        Ok(CommitOffset(log.high()))
+    }
+
     fn reader(&self, assigned: Vec<Assigned>, _: usize, waker: Waker) -> Result<Reader, KafkaError> {
         let mut state = self.state(Call::Reader)?;
         let reader = ReaderState::new(&state, &self.consumer, assigned, waker.clone())?;

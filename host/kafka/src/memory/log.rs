@@ -46,6 +46,8 @@ pub(super) struct Log {
     notices: Vec<(i64, Notice)>,
     /// Nothing is given out, and nothing is said of it.
     pub silent: bool,
+    /// Batches that are damaged: their first and last offsets.
+    pub broken: Vec<(i64, i64)>,
 }
 
 impl Log {
@@ -159,6 +161,11 @@ impl Log {
             Body::Control => false,
         };
         self.entries.iter().find(carries).map(|entry| entry.offset)
+    }
+
+    /// The first offset of the damaged batch that an offset lies in.
+    pub fn broken_at(&self, offset: i64) -> Option<i64> {
+        self.broken.iter().find(|(first, last)| (*first..=*last).contains(&offset)).map(|(first, _)| *first)
     }
 
     /// The entries from an offset on that may be given out.

@@ -89,6 +89,19 @@ impl Faults {
         }
     }
 
+    /// These records are a batch that is damaged: who comes to one of them is told so, and reads nothing behind it.
+    pub fn break_batch(&self, partition: &TopicPartition, first: CommitOffset, last: CommitOffset) {
+        let mut state = self.shared.lock();
+        let log = state.log_mut(partition).expect("a batch is damaged of a partition that exists");
+        log.broken.push((first.0, last.0));
+    }
+
+    /// Damaged batches of a partition are whole again, as where another copy is read.
+    pub fn mend_batches(&self, partition: &TopicPartition) {
+        let mut state = self.shared.lock();
+        state.log_mut(partition).expect("a partition that exists").broken.clear();
+    }
+
     /// A partition's queue gives nothing and says nothing, though records are there: as after a wake-up or a fetch that a
     /// client has lost.
     pub fn silence(&self, partition: &TopicPartition, silent: bool) {

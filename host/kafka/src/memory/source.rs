@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use loom_types::{BatchBuilder, ColumnFull, CommitOffset, PartitionId, RecordOffset, RecordRef};
+use loom_types::{
+    BatchBuilder, ColumnFull, CommitOffset, PartitionId, RecordOffset, RecordRef, TopicPartition,
+};
 
 use super::faults::{Call, unknown_partition};
 use super::log::{Body, Entry, Log};
@@ -32,7 +34,12 @@ impl PartitionSource for MemorySource {
         taken
     }
 
-    fn seek(&mut self, partition: PartitionId, to: CommitOffset) -> Result<(), KafkaError> {
+    fn seek(
+        &mut self,
+        partition: PartitionId,
+        to: CommitOffset,
+        leader_epoch: Option<i32>,
+    ) -> Result<(), KafkaError> {
         let mut state = self.reader.shared.lock();
         state.enter(Call::Seek)?;
         let reader = state.reader(self.reader.id);
@@ -40,7 +47,7 @@ impl PartitionSource for MemorySource {
         place.next = to.0;
         place.end_told = None;
         place.waits_for_seek = false;
-        place.epoch = None;
+        place.epoch = leader_epoch;
         place.missing = false;
         place.ahead.clear();
         place.fetched = to.0;
@@ -74,7 +81,9 @@ impl<'a> Giving<'a> {
     /// Takes an entry; false where it does not fit.
     fn entry(&mut self, topic: u16, partition: i32, entry: &Entry) -> bool {
         let Body::Record(record) = &entry.body else { return true };
-        if self.handled >= self.budget.rows {
+        // A take is of one epoch.
+        let other = self.taken.leader_epoch.is_some_and(|epoch| epoch != entry.epoch);
+        if self.handled >= self.budget.rows || other {
             return false;
         }
         if record.payload.is_none() && !self.forward_tombstones {
@@ -117,6 +126,15 @@ impl<'a> Giving<'a> {
             payload: record.payload.as_deref(),
             row: "",
         })
+    }
+}
+
+/// What a client says of a batch whose checksum is not its own.
+fn broken(name: &TopicPartition, first: i64) -> Notice {
+    let message = format!("reading {name}: the batch at offset {first} failed its CRC32C check");
+    Notice::Broken {
+        first: CommitOffset(first),
+        error: KafkaError { kind: Kind::Other, code: "_BAD_MSG", message },
     }
 }
 
@@ -213,7 +231,8 @@ impl State {
         }
         let notice = log.notice_at().unwrap_or(i64::MAX);
         let room = self.read_ahead.saturating_sub(place.ahead.len());
-        for entry in log.from(from).take_while(|entry| entry.offset < notice).take(room) {
+        let whole = |entry: &&Entry| entry.offset < notice && log.broken_at(entry.offset).is_none();
+        for entry in log.from(from).take_while(whole).take(room) {
             place.fetched = entry.offset + 1;
             place.ahead.push_back(entry.clone());
         }
@@ -242,6 +261,15 @@ impl State {
         }
         let (notice_at, mut notice) = (log.notice_at(), false);
         for entry in log.from(place.next) {
+            if let Some(first) = log.broken_at(entry.offset) {
+                // Records before it are given out first.
+                giving.taken.more = giving.taken.position.is_some();
+                if !giving.taken.more {
+                    place.waits_for_seek = true;
+                    giving.taken.notice = Some(broken(&place.name, first));
+                }
+                return;
+            }
             if notice_at.is_some_and(|at| at <= entry.offset) {
                 notice = true;
                 break;
@@ -266,6 +294,7 @@ impl State {
         if final_end && place.end_told != Some(end) {
             place.end_told = Some(end);
             giving.taken.end = Some(CommitOffset(end));
+            giving.taken.log_end = Some(CommitOffset(log.high()));
         }
     }
 

@@ -108,12 +108,12 @@ fn a_start_outside_of_the_partition_waits_for_a_seek() {
     let mut reading = read(&broker, "in", 1000);
     let out = reading.until("a notice", |taken| match &taken.notice {
         Some(Notice::OutOfRange) => Some(true),
-        Some(Notice::Cut { .. } | Notice::Failed(_)) => Some(false),
+        Some(Notice::Cut { .. } | Notice::Broken { .. } | Notice::Failed(_)) => Some(false),
         None => None,
     });
     assert!(out);
     assert_eq!(reading.take(crate::support::WIDE).rows, 0);
-    reading.reader.source.seek(loom_types::PartitionId(0), CommitOffset(1)).unwrap();
+    reading.reader.source.seek(loom_types::PartitionId(0), CommitOffset(1), None).unwrap();
     let mut rows = 0;
     let end = reading.until("the end", |taken| {
         rows += taken.rows;
@@ -141,4 +141,16 @@ fn brokers_that_go_away_are_errors_of_the_client_and_reading_goes_on_when_they_r
     fill(&cluster, &[10]);
     reading.until("the next record", |taken| (taken.rows > 0).then_some(()));
     drop(broker.topic_names(crate::support::PATIENCE).unwrap());
+}
+
+#[test]
+fn the_end_of_a_partition_says_where_its_log_ends() {
+    let cluster = mock("in");
+    fill(&cluster, &[10, 10, 10]);
+    let broker = broker(&cluster);
+    let mut reading = read(&broker, "in", 0);
+    let ends = reading.until("the end", |taken| taken.end.map(|end| (end, taken.log_end)));
+    assert_eq!(ends, (CommitOffset(3), Some(CommitOffset(3))));
+    let partition = loom_types::TopicPartition::new("in", 0);
+    assert_eq!(broker.log_end(&partition, crate::support::PATIENCE).unwrap(), CommitOffset(3));
 }

@@ -181,6 +181,7 @@ impl Ground {
                 topic_id: position.topic_id,
                 initial: position.stored(),
                 epochs: Epochs::from_start(position.start.position, position.leader_epoch()),
+                floor_epoch: position.floor_epoch(),
                 ..Partition::new(position.partition)
             });
         }

@@ -116,21 +116,27 @@ pub fn moves(
     stop: &Stop,
 ) -> Result<Vec<Move>, Vec<AssemblyError>> {
     let names: Vec<TopicPartition> = offsets.iter().map(|offset| offset.partition.clone()).collect();
+    let mut patience = patience(plan, stop);
+    let one = |error| vec![error];
     let at = match to {
-        MoveTo::Time(time) => questions::offsets_at(broker, &names, time, &mut patience(plan, stop))
-            .map_err(|error| vec![error])?,
+        MoveTo::Time(time) => questions::offsets_at(broker, &names, time, &mut patience).map_err(one)?,
         _ => vec![None; names.len()],
     };
     let mut moves = Vec::new();
     let mut errors = Vec::new();
     for (from, at) in offsets.into_iter().zip(at) {
-        let Bounds { low, high } = from.bounds;
+        let low = from.bounds.low;
+        let committed = from.committed.as_ref().map(|committed| committed.offset);
+        let furthest = if let MoveTo::Offset(to) = to { Some(to) } else { committed };
+        let log_end =
+            questions::log_end(broker, &from.partition, from.bounds, furthest, &mut patience).map_err(one)?;
+        let end = questions::end(from.bounds, log_end, committed);
         let to = match to {
             MoveTo::Beginning => low,
-            MoveTo::End => high,
-            MoveTo::Time(_) => at.unwrap_or(high),
-            MoveTo::Offset(to) if to < low || to > high => {
-                errors.push(AssemblyError::failed(outside(&from, to)));
+            MoveTo::End => end,
+            MoveTo::Time(_) => at.unwrap_or(end),
+            MoveTo::Offset(to) if to < low || to > log_end => {
+                errors.push(AssemblyError::failed(outside(&from.partition, low, log_end, to)));
                 continue;
             }
             MoveTo::Offset(to) => to,
@@ -144,8 +150,7 @@ pub fn moves(
 const FIRST_TIME: i64 = 100_000_000_000;
 
 /// An offset that is none of a partition's records, nor the one after the last.
-fn outside(from: &GroupOffset, to: CommitOffset) -> String {
-    let (partition, Bounds { low, high }) = (&from.partition, from.bounds);
+fn outside(partition: &TopicPartition, low: CommitOffset, high: CommitOffset, to: CommitOffset) -> String {
     if low >= high {
         return format!(
             "{partition} holds no record, and can be moved to {high} only: {to} is outside of it"

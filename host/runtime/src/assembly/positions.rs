@@ -7,7 +7,7 @@ use loom_delivery::start::{Asked, Facts, GroupOffset, Reset, Start, Warning, cho
 use loom_delivery::{Mark, Stand};
 use loom_flow::Plan;
 use loom_flow::plan::{OffsetReset, OutOfRange};
-use loom_kafka::{Bounds, Broker, Committed, TopicInfo};
+use loom_kafka::{Broker, Committed, TopicInfo};
 use loom_types::{CommitOffset, TopicId, TopicPartition};
 
 use super::questions;
@@ -53,6 +53,12 @@ impl Position {
         }
     }
 
+    /// The leader's epoch that was committed with the floor; none where that was lowered.
+    pub(super) fn floor_epoch(&self) -> Option<i32> {
+        let committed = self.committed.as_ref()?;
+        committed.leader_epoch.filter(|_| self.start.floor == Some(committed.offset))
+    }
+
     /// The leader's epoch that was committed with the start; none for a start that was chosen otherwise.
     pub(super) fn leader_epoch(&self) -> Option<i32> {
         let committed =
@@ -89,14 +95,18 @@ pub(super) fn choose(
     for (at, ((topic, partition), committed)) in partitions.into_iter().zip(committed).enumerate() {
         let bounds = questions::bounds(broker, &partition, patience).map_err(one)?;
         let topic_id = topics[usize::from(topic)].id;
+        let has = committed.as_ref().map(|committed| committed.offset);
+        let log_end = questions::log_end(broker, &partition, bounds, has, patience).map_err(one)?;
+        let end = questions::end(bounds, log_end, has);
         let facts = Facts {
-            asked: asked(from, bounds, times.get(at).copied().flatten()),
+            asked: asked(from, bounds.low, end, times.get(at).copied().flatten()),
             resume: None,
             committed: committed.as_ref().map(group_offset),
             siblings_committed: known.contains(&topic),
             topic: topic_id,
             low: bounds.low,
             high: bounds.high,
+            log_end,
             reset: match plan.consumer.auto_offset_reset {
                 OffsetReset::Earliest => Reset::Earliest,
                 OffsetReset::Latest => Reset::Latest,
@@ -114,13 +124,18 @@ pub(super) fn choose(
     if errors.is_empty() { Ok(positions) } else { Err(errors) }
 }
 
-fn asked(from: StartFrom, bounds: Bounds, at_time: Option<CommitOffset>) -> Option<Asked> {
+fn asked(
+    from: StartFrom,
+    beginning: CommitOffset,
+    end: CommitOffset,
+    at_time: Option<CommitOffset>,
+) -> Option<Asked> {
     match from {
         StartFrom::GoOn => None,
         StartFrom::Committed => Some(Asked::Committed),
-        StartFrom::Beginning => Some(Asked::At(bounds.low)),
-        StartFrom::End => Some(Asked::At(bounds.high)),
-        StartFrom::Time(_) => Some(Asked::At(at_time.unwrap_or(bounds.high))),
+        StartFrom::Beginning => Some(Asked::At(beginning)),
+        StartFrom::End => Some(Asked::At(end)),
+        StartFrom::Time(_) => Some(Asked::At(at_time.unwrap_or(end))),
     }
 }
 
@@ -169,19 +184,19 @@ fn warn(partition: &TopicPartition, warning: Warning) {
             gone = low.0 - committed.0,
             "retention removed records that were not processed; going on from the beginning"
         ),
-        Warning::MadeAgain { committed, high } => tracing::warn!(
+        Warning::MadeAgain { committed, log_end } => tracing::warn!(
             topic,
             partition = number,
             committed = committed.0,
-            end = high.0,
+            end = log_end.0,
             "the topic is another one than the committed offset belongs to: it was deleted and made again; reading it from \
              its beginning"
         ),
-        Warning::Cut { committed, high } => tracing::warn!(
+        Warning::Cut { committed, log_end } => tracing::warn!(
             topic,
             partition = number,
             committed = committed.0,
-            end = high.0,
+            end = log_end.0,
             "the partition's log was cut: the offset lies beyond its end; going on at the new end"
         ),
         Warning::Added => tracing::warn!(

@@ -46,6 +46,28 @@ pub(super) fn bounds(
         .ask(&format!("asking for the bounds of {partition}"), |timeout| broker.bounds(partition, timeout))
 }
 
+/// Where a partition's log ends: asked only where an offset, `furthest`, lies behind what can be read.
+pub(super) fn log_end(
+    broker: &dyn Broker,
+    partition: &TopicPartition,
+    bounds: Bounds,
+    furthest: Option<CommitOffset>,
+    patience: &mut Patience,
+) -> Result<CommitOffset, AssemblyError> {
+    if furthest.is_none_or(|furthest| furthest <= bounds.high) {
+        return Ok(bounds.high);
+    }
+    let what = format!("asking where the log of {partition} ends");
+    patience.ask(&what, |timeout| broker.log_end(partition, timeout))
+}
+
+/// The end that people ask for: of what can be read, but never behind what the group has committed in the same log.
+pub(super) fn end(bounds: Bounds, log_end: CommitOffset, committed: Option<CommitOffset>) -> CommitOffset {
+    committed
+        .filter(|committed| *committed <= log_end)
+        .map_or(bounds.high, |committed| committed.max(bounds.high))
+}
+
 fn answered<T>(
     names: &[TopicPartition],
     group: &str,

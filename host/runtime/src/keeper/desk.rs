@@ -63,7 +63,9 @@ impl Gate {
 #[derive(Clone, Debug)]
 pub(crate) enum Note {
     /// Where a partition lies that was asked about, and which topic it is of now.
-    Bounds { partition: PartitionId, bounds: Bounds, topic: Option<TopicId> },
+    Bounds { partition: PartitionId, bounds: Bounds, log_end: CommitOffset, topic: Option<TopicId> },
+    /// The last offset of the batch that begins at `first` and cannot be read; none where that was not found out.
+    Broken { partition: PartitionId, first: CommitOffset, last: Option<CommitOffset> },
     /// The group no longer has what it acknowledged for the partition.
     CommitAgain { partition: PartitionId },
 }
@@ -71,6 +73,7 @@ pub(crate) enum Note {
 /// One worker's desk.
 pub(crate) struct Desk {
     asks: Mailbox<PartitionId>,
+    broken: Mailbox<(PartitionId, CommitOffset)>,
     notes: Mailbox<Note>,
     outputs: Mailbox<OutputId>,
     facts: Mailbox<(OutputId, Result<OutputInfo, KafkaError>)>,
@@ -89,6 +92,7 @@ impl Desk {
         let acknowledged = (0..partitions).map(|_| AtomicI64::new(-1)).collect();
         Desk {
             asks: Mailbox::default(),
+            broken: Mailbox::default(),
             notes: Mailbox::default(),
             outputs: Mailbox::default(),
             facts: Mailbox::default(),
@@ -142,6 +146,17 @@ impl Desk {
     /// The keeper takes what was asked.
     pub fn asked(&self) -> Vec<PartitionId> {
         self.asks.take()
+    }
+
+    /// The worker asks where the batch ends that begins at `first` and cannot be read.
+    pub fn ask_where_ends(&self, partition: PartitionId, first: CommitOffset) {
+        self.broken.put((partition, first));
+        self.keeper.ring();
+    }
+
+    /// The keeper takes what was asked of batches.
+    pub fn asked_where_ends(&self) -> Vec<(PartitionId, CommitOffset)> {
+        self.broken.take()
     }
 
     /// The keeper tells the worker.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use loom_flow::plan::OutputId;
 use loom_kafka::{KafkaError, Kind};
-use loom_types::{Moment, PartitionId};
+use loom_types::{CommitOffset, Moment, PartitionId};
 
 use super::desk::{Commits, Note};
 use super::{Keeper, Kept, occupied};
@@ -21,6 +21,8 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 pub(super) enum Errand {
     /// A worker asks where its partition lies.
     Place { worker: usize, partition: PartitionId },
+    /// A worker asks where the batch ends that begins at `first` and cannot be read.
+    BatchEnd { worker: usize, partition: PartitionId, first: CommitOffset },
     /// A worker asks what an output's topic takes.
     Output { worker: usize, output: OutputId },
     /// A worker's commits are refused, since somebody is in the group.
@@ -90,6 +92,9 @@ impl Keeper {
             for partition in desk.asked() {
                 self.errands.ask(Errand::Place { worker, partition }, now);
             }
+            for (partition, first) in desk.asked_where_ends() {
+                self.errands.ask(Errand::BatchEnd { worker, partition, first }, now);
+            }
             for output in desk.asked_about() {
                 self.errands.ask(Errand::Output { worker, output }, now);
             }
@@ -104,6 +109,9 @@ impl Keeper {
         let timeout = self.time_for_errand(now);
         match errand {
             Errand::Place { worker, partition } => self.answer_place(worker, partition, now, timeout),
+            Errand::BatchEnd { worker, partition, first } => {
+                self.answer_where_ends(worker, partition, first, timeout);
+            }
             Errand::Output { worker, output } => self.answer_about_output(worker, output, timeout),
             Errand::Who => self.tell_who(timeout),
             // What is somebody else's now is not looked at.
@@ -133,11 +141,12 @@ impl Keeper {
     }
 
     fn place(&self, kept: &Kept, timeout: Duration) -> Result<Note, KafkaError> {
-        // Two questions share the time.
-        let (broker, timeout) = (&*self.parts.broker, timeout / 2);
+        // Three questions share the time.
+        let (broker, timeout) = (&*self.parts.broker, timeout / 3);
         let topic = broker.topics(&[&*kept.name.topic], timeout)?.pop().transpose()?.and_then(|info| info.id);
         let bounds = broker.bounds(&kept.name, timeout)?;
-        Ok(Note::Bounds { partition: kept.id, bounds, topic })
+        let log_end = broker.log_end(&kept.name, timeout)?;
+        Ok(Note::Bounds { partition: kept.id, bounds, log_end, topic })
     }
 
     fn answer_about_output(&self, worker: usize, output: OutputId, timeout: Duration) {

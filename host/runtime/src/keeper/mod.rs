@@ -8,6 +8,7 @@
 //! A step asks the broker one thing, and the lease goes first: however many questions wait and however long their answers
 //! take, an owner that lives is seen to live.
 
+mod broken;
 mod desk;
 mod errands;
 mod lease;

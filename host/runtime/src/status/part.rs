@@ -17,7 +17,7 @@ use super::merge::millis;
 use super::places::{Places, until_probe};
 use crate::nodes::{Flow, Node, Op};
 use crate::stop::Bell;
-use crate::worker::{Phase, Worker};
+use crate::worker::{Outside, Phase, Worker};
 
 /// What a client says of a partition counts as repeated when it came within this time.
 const FRESH: Duration = Duration::from_secs(5);
@@ -106,7 +106,8 @@ impl crate::worker::Partition {
     /// What its client keeps saying instead of giving records.
     fn trouble(&self, now: Moment) -> Option<String> {
         let trouble = self.trouble.as_ref()?;
-        (now.since(trouble.last) < FRESH).then(|| trouble.text.clone())
+        let lasts = self.outside != Outside::No || now.since(trouble.last) < FRESH;
+        lasts.then(|| trouble.text.clone())
     }
 }
 

@@ -142,8 +142,11 @@ impl Worker {
             .map(|Entry { partition, stand }| {
                 let known = &mut self.partitions[partition.index()];
                 let mark = Mark { topic: known.topic_id, run, replay: stand.replay };
-                // During a replay the offset is not of what is read now.
-                let leader_epoch = if stand.replay.is_none() { known.epochs.at(stand.offset) } else { None };
+                // During a replay the offset is the floor, and not of what is read now.
+                let leader_epoch = match stand.replay {
+                    None => known.epochs.at(stand.offset),
+                    Some(_) => known.floor_epoch,
+                };
                 let expected = Expected {
                     initial: known.initial.clone(),
                     predecessor: self.predecessor,

@@ -44,6 +44,11 @@ impl Epochs {
         self.from.front().filter(|(from, _)| *from < committed).and_then(|(_, epoch)| *epoch)
     }
 
+    /// The epoch of the record before an offset, as [`Epochs::at`] says it; nothing is forgotten.
+    pub fn before(&self, offset: CommitOffset) -> Option<i32> {
+        self.from.iter().rev().find(|(from, _)| *from < offset).and_then(|(_, epoch)| *epoch)
+    }
+
     /// The log was cut: what was read above its new end is no more.
     pub fn cut(&mut self, end: CommitOffset) {
         self.from.retain(|(from, _)| *from < end);
@@ -63,6 +68,10 @@ mod tests {
         epochs.read(CommitOffset(10), 1);
         epochs.read(CommitOffset(20), 3);
         epochs.read(CommitOffset(30), 4);
+        assert_eq!(epochs.before(CommitOffset(35)), Some(4));
+        assert_eq!(epochs.before(CommitOffset(21)), Some(3));
+        assert_eq!(epochs.before(CommitOffset(20)), Some(1));
+        assert_eq!(epochs.before(CommitOffset(9)), None);
         assert_eq!(epochs.at(CommitOffset(20)), Some(1));
         assert_eq!(epochs.at(CommitOffset(21)), Some(3));
         epochs.cut(CommitOffset(25));
@@ -75,6 +84,7 @@ mod tests {
         let mut epochs = Epochs::default();
         epochs.read(CommitOffset(0), 1);
         epochs.passed(CommitOffset(7));
+        assert_eq!(epochs.before(CommitOffset(8)), None);
         assert_eq!(epochs.at(CommitOffset(7)), Some(1));
         assert_eq!(epochs.at(CommitOffset(8)), None);
         epochs.read(CommitOffset(8), 2);

@@ -1,8 +1,9 @@
 //! One poll cycle: records are taken from ready partitions in turn, registered, and walked through the flow.
 //!
 //! A partition is not polled while rows of it wait anywhere in the worker, while it is at its bound, while what rows keep in
-//! memory is, or while its start is not committed. At a bound the sinks are flushed, and the batch is sent on that holds the partition's oldest record, so
-//! that no bound above a partition's can deadlock it.
+//! memory is, or while its start is not committed. At a bound the sinks are flushed, and the batch is sent on that holds the
+//! partition's oldest record, so that no bound above a partition's can deadlock it. So it is wherever a partition waits for its
+//! records to be resolved.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use loom_delivery::{Mutation, Token, mutated};
 use loom_kafka::{Budget, KafkaError, Kind, Notice};
 use loom_types::PartitionId;
 
-use super::{End, Moment, Trouble, Worker};
+use super::{End, Moment, Partition, Trouble, Worker};
 use crate::keeper::Commits;
 use crate::nodes::{Collect, NodeId, Op};
 use crate::rows::RowSet;
@@ -19,8 +20,8 @@ use crate::rows::RowSet;
 /// Bytes of one poll cycle, at most; one record may pass it alone.
 const CYCLE_BYTES: usize = 1 << 20;
 
-/// A partition that cannot be read is logged again after so long: clients repeat themselves.
-const TROUBLE_AGAIN: Duration = Duration::from_secs(30);
+/// What a client says of a partition is logged again after so long.
+const TOLD_AGAIN: Duration = Duration::from_secs(30);
 
 /// What one cycle took, of the batch that is built: rows with their tokens.
 #[derive(Default)]
@@ -62,7 +63,7 @@ impl Worker {
             // What was made of records waits for sinks like the records themselves.
             let id = PartitionId(index as u32);
             let full = !self.flow.shared.room().is_there(id) || self.flow.shared.holdings.stop(id);
-            if full {
+            if full || self.waits_to_be_empty(index) {
                 self.at_bound(index);
             }
             if held[index] || full || !self.is_inside(index) {
@@ -127,7 +128,9 @@ impl Worker {
         }
         if let Some(epoch) = taken.leader_epoch {
             self.partitions[index].epochs.read(position, epoch);
+            self.look_below_floor(index, position, epoch);
         }
+        let accounts = &mut self.flow.shared.accounts;
         if let Some(position) = taken.position {
             accounts.advance(id, position, taken.skipped);
         }
@@ -136,16 +139,8 @@ impl Worker {
             if end > before {
                 self.partitions[index].epochs.passed(before);
             }
-            if let Some(floor) = accounts.ended(id, end) {
-                let name = &self.partitions[index].name;
-                tracing::warn!(
-                    topic = &*name.topic,
-                    partition = name.partition,
-                    committed = floor.0,
-                    end = end.0,
-                    "the partition's log was cut below the committed offset, while records below that were processed again: \
-                     commits fall back to what was"
-                );
+            if let Some(floor) = accounts.ended(id, end, taken.log_end) {
+                self.tell_floor_fell(index, floor, end);
             }
         }
         let partition = &mut self.partitions[index];
@@ -158,6 +153,7 @@ impl Worker {
         }
         if taken.rows > 0 || taken.end.is_some() {
             partition.trouble = None;
+            partition.broken = None;
         }
         if let Some(notice) = taken.notice {
             self.noticed(index, notice);
@@ -248,6 +244,7 @@ impl Worker {
         match notice {
             Notice::OutOfRange => self.ask_where(index),
             Notice::Cut { end } => self.was_cut(index, end),
+            Notice::Broken { first, error } => self.is_broken(index, first, error),
             Notice::Failed(error) => match error.kind {
                 // What is broken in the log, or away, holds its partition only, and is never taken for a gap. A topic that
                 // is gone is the keeper's to tell.
@@ -277,16 +274,11 @@ impl Worker {
         let now = self.flow.shared.now;
         let partition = &mut self.partitions[index];
         let text = error.to_string();
-        let told = partition
-            .trouble
-            .take()
-            .filter(|trouble| trouble.text == text && now.since(trouble.told) < TROUBLE_AGAIN);
-        if told.is_none() {
+        if partition.may_tell(error.code, now) {
             let name = &partition.name;
             tracing::warn!(topic = &*name.topic, partition = name.partition, reason = %text, "{what}");
         }
-        let told = told.map_or(now, |trouble| trouble.told);
-        partition.trouble = Some(Trouble { text, last: now, told });
+        partition.trouble = Some(Trouble { text, last: now });
     }
 
     /// Where the run ends with its input: whether all of it was read and resolved, or nothing has moved for too long.
@@ -343,5 +335,22 @@ impl Worker {
             list.join(", "),
             oldest.join(", ")
         ));
+    }
+}
+
+impl Partition {
+    /// Whether something of this code may be logged of the partition now; then it counts as told.
+    pub(super) fn may_tell(&mut self, code: &'static str, now: Moment) -> bool {
+        match self.told.iter_mut().find(|(other, _)| *other == code) {
+            Some((_, told)) if now.since(*told) < TOLD_AGAIN => false,
+            Some((_, told)) => {
+                *told = now;
+                true
+            }
+            None => {
+                self.told.push((code, now));
+                true
+            }
+        }
     }
 }

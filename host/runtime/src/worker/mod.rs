@@ -4,6 +4,7 @@
 //! order: answers and acknowledgements that came, what is due at nodes, one poll cycle, sending, one commit request.
 //! A worker goes through its phases in order and never back.
 
+mod broken;
 mod commit;
 mod epochs;
 mod failing;
@@ -28,6 +29,7 @@ use crate::stop::Stop;
 use crate::summary::{Outcome, PartitionSummary, Summary, Unresolved};
 use crate::{End, Options};
 
+use broken::Broken;
 pub(crate) use epochs::Epochs;
 use failing::FailingCommits;
 pub(crate) use range::Outside;
@@ -62,10 +64,18 @@ pub(crate) struct Partition {
     pub initial: Option<Stored>,
     /// The epochs that its records were read from.
     pub epochs: Epochs,
+    /// The epoch that was committed with the floor: no record below that is of a later one, unless the log was cut.
+    pub floor_epoch: Option<i32>,
     /// Its position is outside: nothing is read before that is settled.
     pub outside: Outside,
     /// Where its log was cut below the position, until that is settled.
     pub cut_at: Option<CommitOffset>,
+    /// The batch at the position, which cannot be read.
+    pub broken: Option<Broken>,
+    /// When what a client says of it was last logged, by its code: clients repeat themselves, with other numbers each time.
+    pub told: Vec<(&'static str, Moment)>,
+    /// Its client is sent back to the position no sooner.
+    pub back_from: Moment,
 }
 
 impl Partition {
@@ -80,8 +90,12 @@ impl Partition {
             topic_id: None,
             initial: None,
             epochs: Epochs::default(),
+            floor_epoch: None,
             outside: Outside::No,
             cut_at: None,
+            broken: None,
+            told: Vec::new(),
+            back_from: Moment::START,
             trouble: None,
         }
     }
@@ -93,8 +107,6 @@ pub(crate) struct Trouble {
     pub text: String,
     /// When it was last said.
     pub last: Moment,
-    /// When it was last logged: a client repeats itself.
-    pub told: Moment,
 }
 
 /// What bounds one partition, so that one stuck record cannot grow memory: records that are not resolved, and once more as

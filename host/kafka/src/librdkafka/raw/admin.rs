@@ -14,7 +14,7 @@ use super::calls;
 use super::client::{Client, millis};
 use super::code::{Code, take_error};
 use super::event::Event;
-use super::list::{Name, text};
+use super::list::{List, Name, text};
 use super::queue::Queue;
 
 /// What this client may do with something.
@@ -251,6 +251,40 @@ pub(in crate::librdkafka) fn cluster_operations(
         }
         let list = c::rd_kafka_DescribeCluster_result_authorized_operations(result, &mut count);
         Ok(Operations::read(list, count))
+    }
+}
+
+/// The offset after a log's last, whether or not it can be read yet: who asks as a reader of committed records is told
+/// the last stable offset instead.
+pub(in crate::librdkafka) fn log_end(
+    client: &Arc<Client>,
+    topic: &Name,
+    partition: i32,
+    timeout: Duration,
+) -> Result<i64, Code> {
+    // Its default is to ask as readers of uncommitted records do.
+    let options = Options::new(client, c::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_LISTOFFSETS, timeout)?;
+    let mut asked = List::new(1);
+    asked.push(topic, partition, c::rd_kafka_OffsetSpec_t::RD_KAFKA_OFFSET_SPEC_LATEST as i64, 0);
+    let replies = Queue::new(client);
+    // SAFETY: all are alive; the list is copied.
+    unsafe { c::rd_kafka_ListOffsets(client.ptr(), asked.ptr(), options.ptr(), replies.ptr()) };
+    let event = answer(&replies, timeout)?;
+    let mut count = 0;
+    // SAFETY: the event is alive through all of this, and so is all that it points to; it is one of this question. The code
+    // is read as a number, since a broker's may be none of the enum's.
+    unsafe {
+        let result = c::rd_kafka_event_ListOffsets_result(event.ptr());
+        if result.is_null() {
+            return Err(Code::BAD_MESSAGE);
+        }
+        let infos = c::rd_kafka_ListOffsets_result_infos(result, &mut count);
+        if count == 0 {
+            return Err(Code::BAD_MESSAGE);
+        }
+        let told = c::rd_kafka_ListOffsetsResultInfo_topic_partition(*infos);
+        let code = Code(std::ptr::addr_of!((*told).err).cast::<i32>().read());
+        if code.is_error() { Err(code) } else { Ok((*told).offset) }
     }
 }
 

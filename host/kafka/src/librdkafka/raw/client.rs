@@ -172,11 +172,20 @@ impl Client {
     /// Stops reading these partitions and starts them at the list's offsets. Needed where fetching has ended with an
     /// error: a seek is ignored there.
     pub fn restart(&self, partitions: &List) -> Result<(), Code> {
+        self.remove(partitions)?;
+        self.add(partitions)
+    }
+
+    /// Reads these partitions no more.
+    pub fn remove(&self, partitions: &List) -> Result<(), Code> {
         // SAFETY: client and list are alive; the list is copied; an error object that comes back is ours.
-        unsafe {
-            take_error(c::rd_kafka_incremental_unassign(self.ptr(), partitions.ptr()))?;
-            take_error(c::rd_kafka_incremental_assign(self.ptr(), partitions.ptr()))
-        }
+        unsafe { take_error(c::rd_kafka_incremental_unassign(self.ptr(), partitions.ptr())) }
+    }
+
+    /// Reads these partitions too, from the list's offsets.
+    pub fn add(&self, partitions: &List) -> Result<(), Code> {
+        // SAFETY: as above.
+        unsafe { take_error(c::rd_kafka_incremental_assign(self.ptr(), partitions.ptr())) }
     }
 
     /// Goes on at the list's offsets; what was read ahead is dropped before this returns.

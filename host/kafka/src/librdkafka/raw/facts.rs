@@ -105,7 +105,7 @@ pub(in crate::librdkafka) fn offsets_at(
     ok(unsafe { calls::rd_kafka_offsets_for_times(client.ptr(), partitions.ptr(), millis(timeout)) })
 }
 
-/// A partition's first offset, and the one after its last.
+/// A partition's first offset, and the one after the last that can be read.
 pub(in crate::librdkafka) fn bounds(
     client: &Client,
     topic: &Name,

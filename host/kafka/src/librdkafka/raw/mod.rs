@@ -28,7 +28,7 @@ mod queue;
 mod time;
 
 pub(super) use admin::{
-    GroupDescription, Operations, TopicValues, cluster_operations, describe_group, describe_topics,
+    GroupDescription, Operations, TopicValues, cluster_operations, describe_group, describe_topics, log_end,
     topic_configs,
 };
 pub(super) use client::{Client, Conf, Role};

@@ -26,6 +26,7 @@ fn an_open_transaction_holds_the_end_back() {
     assert_eq!((taken.rows, taken.end, taken.more), (0, None, false));
     let bounds = client(&broker).bounds(&input(), ASK).unwrap();
     assert_eq!(bounds, Bounds { low: CommitOffset(0), high: CommitOffset(2) }, "the last stable offset");
+    assert_eq!(client(&broker).log_end(&input(), ASK).unwrap(), CommitOffset(4), "the log goes on");
     let calls = reading.signal.calls();
     broker.end(&transaction, true);
     assert!(reading.signal.calls() > calls, "the end of a transaction wakes");
@@ -225,4 +226,36 @@ fn a_script_s_notice_comes_behind_what_was_fetched_too() {
     assert_eq!(reading.seen[0].offsets(), [0, 1, 2]);
     reading.end(6);
     assert_eq!(reading.seen[0].records.len(), 6);
+}
+
+#[test]
+fn a_take_is_of_one_epoch() {
+    let (broker, _) = broker_with(3);
+    broker.elect_leader("in", 0, CommitOffset(3));
+    broker.produce("in", 0, Record::value("3"));
+    let mut reading = reading(&broker, 0);
+    let one = reading.take(0, WIDE);
+    assert_eq!((one.rows, one.leader_epoch, one.more), (3, Some(0), true));
+    let other = reading.take(0, WIDE);
+    assert_eq!((other.rows, other.leader_epoch, other.end), (1, Some(1), Some(CommitOffset(4))));
+    assert_eq!(other.log_end, Some(CommitOffset(4)));
+}
+
+#[test]
+fn a_damaged_batch_is_told_from_wherever_it_is_met_and_nothing_behind_it_is_given_out() {
+    let (broker, _) = broker_with(10);
+    broker.faults().break_batch(&input(), CommitOffset(3), CommitOffset(5));
+    let mut reading = reading(&broker, 0);
+    let taken = reading.take(0, WIDE);
+    assert_eq!((taken.rows, taken.more), (3, true));
+    for at in [3, 4, 5] {
+        let notice = reading.notice(0);
+        assert!(matches!(notice, Notice::Broken { first: CommitOffset(3), .. }), "from {at}: {notice:?}");
+        assert_eq!(reading.take(0, WIDE).rows, 0, "it waits for a seek");
+        reading.seek(0, at + 1);
+    }
+    assert_eq!(reading.take(0, WIDE).rows, 4);
+    reading.seek(0, 3);
+    broker.faults().mend_batches(&input());
+    assert_eq!(reading.take(0, WIDE).rows, 7);
 }
