@@ -4,8 +4,8 @@
 //! of one is known only afterwards, so a row is handed to it while there is room, and the bound is passed by what one call
 //! makes. Rows that find no room wait in their partition's window at the node.
 //!
-//! Invariant: the oldest record of a partition is never held here, whatever was made of it. All else waits for its end,
-//! so that nothing can wait for ever, wherever rows are made of rows.
+//! Invariant: the oldest record of a partition is never held here, whatever was made of it, and whichever of the records it is
+//! that a row stands for. All else waits for its end, so that nothing can wait for ever, wherever rows are made of rows.
 
 use std::ops::Range;
 
@@ -40,14 +40,15 @@ impl Room<'_> {
         left.rows > 0 && left.bytes > 0
     }
 
-    /// Whether a row that waits in a partition's window may be called.
+    /// Whether a row that waits in a partition's window may be called. Rows need not be in the order of their records, behind
+    /// a node without order and where one stands for several: so what waits before the oldest record may be called, too.
     pub(super) fn lets(&self, partition: PartitionId, window: &Window) -> bool {
         if self.is_there(partition) {
             return true;
         }
-        let oldest = self.accounts.tracker(partition).oldest();
-        let waits = |stand| matches!(stand, Stand::Fresh | Stand::Waits { .. });
-        window.rows().any(|(row, _, stand)| waits(stand) && self.accounts.offset(&row.token) == oldest)
+        // One that was answered waits for those before it; one that is being called needs nothing.
+        let waits = |stand| !matches!(stand, Stand::Called { .. });
+        window.rows().any(|(row, _, stand)| waits(stand) && self.accounts.holds_oldest(&row.token))
     }
 }
 
@@ -110,4 +111,92 @@ pub(super) fn count_row(
         accounts.count_made(token, more);
     }
     made
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use loom_delivery::{Accounts, Made, Token};
+    use loom_types::{BatchBuilder, CommitOffset, Ending, Moment, PartitionId, RecordOffset, RecordRef};
+
+    use super::Room;
+    use crate::late::{Leaving, Window};
+    use crate::nodes::Target;
+    use crate::rows::{Row, RowSet};
+    use crate::worker::Bounds;
+
+    fn rows(tokens: Vec<Token>) -> Vec<Row> {
+        let mut builder = BatchBuilder::new(Arc::from(vec![Arc::from("in")]));
+        for _ in &tokens {
+            builder.push(RecordRef {
+                topic: 0,
+                partition: 0,
+                offset: RecordOffset(0),
+                timestamp_ms: None,
+                key: None,
+                payload: None,
+                row: "",
+            });
+        }
+        RowSet::all(builder.finish(), tokens, None).into_rows(0).collect()
+    }
+
+    /// A world of two partitions with three records each, where as much was made of both as may be.
+    fn full() -> (Accounts, [PartitionId; 2], Vec<Option<Token>>) {
+        let mut accounts = Accounts::tracked();
+        let partitions = [0, 1].map(|_| accounts.add_partition(CommitOffset(0), None));
+        let mut tokens = Vec::new();
+        for partition in partitions {
+            for offset in 0..3 {
+                let token = accounts.register(partition, RecordOffset(offset), 1);
+                accounts.count_made(&token, Made { rows: 10, bytes: 0 });
+                tokens.push(Some(token));
+            }
+        }
+        (accounts, partitions, tokens)
+    }
+
+    const NARROW: Bounds = Bounds { records: 10, bytes: u64::MAX };
+
+    #[test]
+    fn a_row_of_several_records_is_let_through_for_any_of_them_in_any_partition() {
+        let (mut accounts, partitions, mut tokens) = full();
+        let mut token = |place: usize| tokens[place].take().unwrap();
+        // The oldest record of the second partition, behind one of the first; and one that holds no oldest.
+        let group = accounts.group(vec![token(1), token(3)]).unwrap();
+        let other = accounts.group(vec![token(2), token(4)]).unwrap();
+        for (group, lets) in [(other, false), (group, true)] {
+            let mut window = Window::new(true);
+            rows(vec![group]).into_iter().for_each(|row| window.push(row, Moment::START));
+            let room = Room { accounts: &accounts, bounds: NARROW };
+            assert!(!room.is_there(partitions[0]));
+            assert_eq!(room.lets(partitions[0], &window), lets);
+            window.drain().into_iter().for_each(|row| accounts.redeem(row.token, Ending::Drained));
+        }
+        tokens.into_iter().flatten().for_each(|token| accounts.redeem(token, Ending::Drained));
+    }
+
+    #[test]
+    fn a_row_that_the_oldest_one_waits_behind_with_its_answer_is_let_through() {
+        let (mut accounts, partitions, mut tokens) = full();
+        // Behind a node without order: the second record comes first.
+        let mut window = Window::new(true);
+        let order = [1, 0].map(|place| tokens[place].take().unwrap());
+        rows(order.into()).into_iter().for_each(|row| window.push(row, Moment::START));
+        let lets = |window: &Window, accounts: &Accounts| {
+            Room { accounts, bounds: NARROW }.lets(partitions[0], window)
+        };
+        assert!(lets(&window, &accounts));
+        window.call(0, Moment::START);
+        window.call(1, Moment::START);
+        assert!(!lets(&window, &accounts), "the oldest one is being called");
+        let answered = window.answered(1).unwrap();
+        window.settle(1, Leaving::Passed { row: answered, to: Target::End(Ending::Drained) });
+        let again = window.answered(0).unwrap();
+        window.retry(0, again, Moment::START);
+        assert!(lets(&window, &accounts), "it waits for the one before it");
+        let left = window.drain().into_iter().map(|row| row.token).chain(tokens.into_iter().flatten());
+        left.for_each(|token| accounts.redeem(token, Ending::Drained));
+    }
 }

@@ -1,6 +1,7 @@
 //! Back-pressure: one stuck record grows no memory and stops no other partition, and no small bound deadlocks.
 
 use loom_kafka::memory::{Call, Record};
+use proptest::prelude::*;
 
 use crate::harness::{broker, committed_at, flow, in0, payloads, place, start, wide_broker};
 
@@ -133,5 +134,88 @@ fn no_small_bound_deadlocks_with_a_sink_that_would_wait_for_more() {
                 assert_eq!(committed, Some(partition.position.0));
             }
         }
+    }
+}
+
+/// Rows that stand for several records, in whatever order, in front of nodes that make rows of rows.
+#[derive(Clone, Debug)]
+struct Shuffled {
+    bound: usize,
+    /// By partition: what the first step, without order, does with each record, what becomes of it in its batch, and how many
+    /// rows the expander makes of each of those.
+    records: Vec<Vec<(bool, bool, usize)>>,
+    gathered: usize,
+    concurrency: usize,
+    batch_size: usize,
+    expander: &'static str,
+}
+
+fn shuffled() -> impl Strategy<Value = Shuffled> {
+    let record = (any::<bool>(), any::<bool>(), 0..4_usize);
+    let expander = prop_oneof![
+        Just("{ expand: e }"),
+        Just("{ expand: e, concurrency: 2 }"),
+        Just("{ expand: e, concurrency: 3, ordered: false }"),
+        Just(
+            "{ collect_batch: { max_records: 3, timeout_ms: 3 } }, { batch_expand: x, concurrency: 2 }, { expand: e }"
+        ),
+    ];
+    let records = prop::collection::vec(prop::collection::vec(record, 0..20), 1..3);
+    (1..6_usize, records, 1..5_usize, 1..4_usize, 1..8_usize, expander).prop_map(
+        |(bound, records, gathered, concurrency, batch_size, expander)| Shuffled {
+            bound,
+            records,
+            gathered,
+            concurrency,
+            batch_size,
+            expander,
+        },
+    )
+}
+
+fn all_come_through(case: &Shuffled) {
+    let broker = wide_broker(case.records.len() as i32, &["out", "e"]);
+    for (partition, records) in case.records.iter().enumerate() {
+        for (late, several, rows) in records {
+            let made = format!("{{'do':'many:{rows}:3'}}").replace('\'', "\\\"");
+            let batch = if *several { format!("all:{made}") } else { format!("rows:{made}") };
+            let first = if *late { "retry-n:1" } else { "nothing" };
+            let text = format!("{{\"do\":\"{first}\",\"then\":{{\"do\":\"{batch}\"}}}}");
+            broker.produce("in", partition as i32, Record::value(text));
+        }
+    }
+    let Shuffled { gathered, concurrency, batch_size, expander, .. } = case;
+    let rest = bound(case.bound)
+        + &format!(
+            "plugins:
+  s: {{ component: '{{guests}}/probe-step.wasm' }}
+  x: {{ component: '{{guests}}/probe-roles.wasm' }}
+  e: {{ component: '{{guests}}/probe-column-expand.wasm' }}
+process:
+  - {{ step: s, concurrency: {concurrency}, ordered: false }}
+  - map: payload.then
+  - {{ collect_batch: {{ max_records: {gathered}, timeout_ms: 3 }} }}
+  - batch_expand: x
+  - {}
+  - into_topic: out
+errors: {{ default: [ {{ into_topic: e }} ] }}
+",
+            expander.replace("}, {", "}\n  - {")
+        );
+    let running = start(&flow(&format!("batch_size: {batch_size}\npoll_backoff_ms: 5"), &rest), &broker);
+    for (partition, records) in case.records.iter().enumerate() {
+        running.until_committed_at(&place("in", partition as i32), records.len() as i64);
+    }
+    let outcome = running.stop();
+    assert_eq!((outcome.failures, outcome.summary.ledger.outstanding), (vec![], 0));
+    assert_eq!(payloads(&broker, "e"), [""; 0]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 8, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_small_bound_stands_still_with_rows_of_several_records_in_another_order(case in shuffled()) {
+        all_come_through(&case);
     }
 }
