@@ -73,8 +73,19 @@ fn run(
     watched: &mut Watched,
 ) -> Result<Status, Refusal> {
     watched.note([&args.flow, &args.input].into_iter().chain(&args.settings.overlays));
-    let mut plan = start::plan(&args.flow, &args.settings, Mode::Dev)?;
+    let plan = start::plan(&args.flow, &args.settings, Mode::Dev)?;
     watched.note(plan.plugins.iter().map(|plugin| &plugin.component));
+    let flow = plan.name.clone();
+    Ok(run_plan(plan, args, signals, plugins, stop).unwrap_or_else(|refusal| refusal.tell_stopped(&flow)))
+}
+
+fn run_plan(
+    mut plan: Plan,
+    args: &DevArgs,
+    signals: &Signals,
+    plugins: &PluginHost,
+    stop: &Stop,
+) -> Result<Status, Refusal> {
     // No group has been here before, and all of the input is meant.
     plan.consumer.auto_offset_reset = OffsetReset::Earliest;
     // Held until the run is over.

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use loom_flow::Mode;
+use loom_flow::{Mode, Plan};
 use loom_kafka::Broker;
 use loom_kafka::librdkafka::KafkaBroker;
-use loom_runtime::{Board, End, Options, Stop, assemble, consumer_settings};
+use loom_runtime::{Board, End, Options, Stop, Summary, assemble, consumer_settings};
 
 use crate::admin::Address;
 use crate::args::RunArgs;
@@ -16,12 +16,17 @@ use crate::status::Status;
 
 /// Runs the flow; the status says how it ended.
 pub fn run(args: &RunArgs) -> Status {
-    try_run(args).unwrap_or_else(Refusal::tell)
+    match start::plan(&args.flow, &args.options.settings, Mode::Run) {
+        Ok(plan) => {
+            let flow = plan.name.clone();
+            try_run(args, Arc::new(plan)).unwrap_or_else(|refusal| refusal.tell_stopped(&flow))
+        }
+        Err(refusal) => refusal.tell(),
+    }
 }
 
-fn try_run(args: &RunArgs) -> Result<Status, Refusal> {
+fn try_run(args: &RunArgs, plan: Arc<Plan>) -> Result<Status, Refusal> {
     let options = &args.options;
-    let plan = Arc::new(start::plan(&args.flow, &options.settings, Mode::Run)?);
     let stop = Stop::new();
     // To be told to stop before anything ran is a graceful stop too.
     let signals = Signals::listen(|_| Status::Done).map_err(start::no_signals)?;
@@ -41,10 +46,20 @@ fn try_run(args: &RunArgs) -> Result<Status, Refusal> {
         take_over: options.take_over,
         ..Options::default()
     };
-    let assembled = assemble(plan, broker, &plugins, run, &stop).map_err(Refusal::Assembly)?;
+    let (flow, request) = (plan.name.clone(), stop.clone());
+    signals.starting(move || request.request());
+    let assembled = match assemble(plan, broker, &plugins, run, &stop) {
+        Ok(assembled) => assembled,
+        // Told to stop while it was starting: that is no failure.
+        Err(_) if signals.heard().is_some() => {
+            start::tell_end(&Summary::not_started(flow));
+            return Ok(Status::Done);
+        }
+        Err(errors) => return Err(Refusal::Assembly(errors)),
+    };
     let progress = Progress::start(&shown);
     let outcome = start::run_until_stopped(assembled, &stop, &signals);
     drop(progress);
-    start::tell_end(&outcome);
+    start::tell_end(&outcome.summary);
     Ok(start::status_of(&outcome))
 }

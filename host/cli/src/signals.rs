@@ -1,11 +1,13 @@
 //! SIGTERM and SIGINT: the first asks for a graceful stop, the second ends the process at once.
 //!
 //! Signals are taken by a thread of their own, so that a stuck worker or a blocking start cannot delay the second one.
-//! Until [`Signals::running`] is called nothing is in flight, and the first one ends the process as well.
+//! Until [`Signals::running`] is called no record is in flight: the first one ends the process as well, at once, or soon where
+//! the start has something to close.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals as Incoming;
@@ -13,13 +15,22 @@ use signal_hook::low_level::exit;
 
 use crate::status::Status;
 
+/// Said of a stop during the start.
+const BEFORE_IT_RAN: &str = "stopped before the flow ran: no record was taken";
+
 /// What the first signal does.
 type OnStop = Box<dyn Fn() + Send>;
 
+/// How long a start may take to end that was told to stop: one question to a broker takes up to ten seconds, and a component
+/// may be compiling.
+const START_ENDS_WITHIN: Duration = Duration::from_secs(15);
+
 #[derive(Default)]
 struct State {
-    /// None while starting.
+    /// None before the start.
     on_stop: Option<OnStop>,
+    /// Nothing runs yet.
+    starting: bool,
     /// The first signal.
     heard: Option<u8>,
 }
@@ -47,9 +58,19 @@ impl Signals {
         Ok(signals)
     }
 
+    /// From now on the first signal calls `on_stop`, which ends the start; if it does not soon, the process ends.
+    pub fn starting(&self, on_stop: impl Fn() + Send + 'static) {
+        self.on_stop(Box::new(on_stop), true);
+    }
+
     /// From now on the first signal calls `on_stop`.
     pub fn running(&self, on_stop: impl Fn() + Send + 'static) {
-        self.lock().on_stop = Some(Box::new(on_stop));
+        self.on_stop(Box::new(on_stop), false);
+    }
+
+    fn on_stop(&self, on_stop: OnStop, starting: bool) {
+        let mut state = self.lock();
+        (state.on_stop, state.starting) = (Some(on_stop), starting);
     }
 
     /// The first signal that came, if any.
@@ -62,21 +83,38 @@ impl Signals {
         let status = match (&state.heard, &state.on_stop) {
             (Some(_), _) => Status::Signal(signal),
             (None, None) => {
-                tracing::info!(signal, "stopped before the flow ran: no record was taken");
+                tracing::info!(signal, "{BEFORE_IT_RAN}");
                 while_starting(signal)
             }
             (None, Some(on_stop)) => {
-                tracing::info!(signal, "stopping: a second signal ends the process at once");
+                if state.starting {
+                    tracing::info!(signal, "{BEFORE_IT_RAN}");
+                    let (signals, status) = (self.clone(), while_starting(signal));
+                    // Without a thread the start takes its time.
+                    let _ = thread::Builder::new().spawn(move || {
+                        thread::sleep(START_ENDS_WITHIN);
+                        let state = signals.lock();
+                        if state.starting {
+                            end(status);
+                        }
+                    });
+                } else {
+                    tracing::info!(signal, "stopping: a second signal ends the process at once");
+                }
                 on_stop();
                 state.heard = Some(signal);
                 return;
             }
         };
-        // Without destructors and exit handlers: nothing may keep the process.
-        exit(i32::from(status.number()))
+        end(status)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Ends the process without destructors and exit handlers: nothing may keep it.
+fn end(status: Status) -> ! {
+    exit(i32::from(status.number()))
 }

@@ -3,11 +3,12 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use loom_flow::{CompileOptions, Mode, Plan};
 use loom_kafka::KafkaError;
 use loom_plugin::{CacheDir, HostError, HostOptions, PluginHost};
-use loom_runtime::{Assembled, AssemblyError, Board, Outcome, Stop};
+use loom_runtime::{Assembled, AssemblyError, Board, Outcome, Stop, Summary};
 
 use crate::admin::{Address, Admin};
 use crate::args::{ProcessArgs, SettingsArgs};
@@ -41,6 +42,13 @@ impl Refusal {
                 status
             }
         }
+    }
+
+    /// The same of a flow whose start had begun: it is told to have stopped, as after a run.
+    pub fn tell_stopped(self, flow: &Arc<str>) -> Status {
+        let status = self.tell();
+        tell_end(&Summary::not_started(flow.clone()));
+        status
     }
 }
 
@@ -127,11 +135,11 @@ pub fn run_until_stopped(assembled: Assembled, stop: &Stop, signals: &Signals) -
 }
 
 /// Tells what the run did: on a terminal in a few lines, elsewhere in the log's last line.
-pub fn tell_end(outcome: &Outcome) {
+pub fn tell_end(summary: &Summary) {
     if !terminal::stderr_is_terminal() {
-        outcome.summary.log();
+        summary.log();
     } else if tracing::enabled!(tracing::Level::INFO) {
-        terminal::print_error(&stopped::human(&outcome.summary));
+        terminal::print_error(&stopped::human(summary));
     }
 }
 

@@ -127,13 +127,14 @@ fn failed(message: String) -> Outcome {
 fn drive(timely: &mut timely::worker::Worker, seed: Seed, stop: Stop) -> Outcome {
     let Seed { bell, clock, build } = seed;
     bell.belongs_to(std::thread::current());
-    let mut worker = match build(clock) {
-        Ok(worker) => Some(worker),
-        Err(failure) => return Outcome { failures: vec![failure], ..Outcome::default() },
+    // Without a worker there is an operator all the same, which ends at once: those of the others end with all of theirs.
+    let (mut worker, refused) = match build(clock) {
+        Ok(worker) => (Some(worker), None),
+        Err(failure) => (None, Some(Outcome { failures: vec![failure], ..Outcome::default() })),
     };
     let rung = bell.clone();
     let next = Rc::new(Cell::new(Next::Now));
-    let outcome = Rc::new(RefCell::new(None));
+    let outcome = Rc::new(RefCell::new(refused));
     let (next_of_operator, outcome_of_operator) = (next.clone(), outcome.clone());
     let activator = timely.dataflow::<u64, _, _>(|scope| {
         let mut activator = None;
@@ -150,7 +151,7 @@ fn drive(timely: &mut timely::worker::Worker, seed: Seed, stop: Stop) -> Outcome
                     let Some(alive) = worker.as_mut().filter(|_| !stop.is_killed()) else {
                         loom_delivery::killed(worker.take());
                         next_of_operator.set(Next::Never);
-                        *outcome_of_operator.borrow_mut() = Some(Outcome::default());
+                        outcome_of_operator.borrow_mut().get_or_insert_default();
                         capability = None;
                         return;
                     };

@@ -134,6 +134,12 @@ impl Outcome {
 }
 
 impl Summary {
+    /// Of a flow that did not start: it did nothing.
+    #[must_use]
+    pub fn not_started(flow: Arc<str>) -> Self {
+        Summary { flow, ..Summary::default() }
+    }
+
     /// `{"topic": {"0": {"position", "committed", "outstanding"}}}`.
     #[must_use]
     pub fn offsets(&self) -> Value {

@@ -26,6 +26,8 @@ mod expand_property;
 mod expand_routes;
 #[path = "flows/expressions.rs"]
 mod expressions;
+#[path = "flows/failed_starts.rs"]
+mod failed_starts;
 #[path = "flows/forks.rs"]
 mod forks;
 #[path = "flows/from.rs"]

@@ -1,6 +1,6 @@
 //! `run` where it must refuse: each with one message, the right status, and nothing of a broker.
 
-use crate::support::{CORE_MODULE, Folder, SOUND, flow_with_probe, flow_with_step, guest};
+use crate::support::{CORE_MODULE, Folder, SOUND, flow_with_probe, flow_with_step, guest, without_broker};
 
 #[test]
 fn a_flow_that_is_wrong_is_status_1() {
@@ -95,4 +95,16 @@ fn of_several_the_lowest_status_is_taken() {
     let ended = Folder::with_flow(&flow).run(&["run", "flow.yaml"]);
     ended.expect_status(1);
     assert!(ended.errors().len() > 1, "{ended:#?}");
+}
+
+#[test]
+fn a_start_that_fails_ends_with_the_line_of_a_stop() {
+    for flow in [without_broker(SOUND), flow_with_probe("config: { refuse: no such currency }")] {
+        let ended = Folder::with_flow(&flow).run(&["run", "flow.yaml"]);
+        let log = ended.log();
+        let last = log.last().unwrap_or_else(|| panic!("{ended:#?}"));
+        assert_eq!((&last["message"], &last["flow"]), (&"stopped".into(), &"small".into()), "{ended:#?}");
+        assert_eq!(last["consumed"], 0, "{last}");
+        assert_eq!(ended.errors().len(), 1, "{ended:#?}");
+    }
 }

@@ -56,6 +56,7 @@ fn a_run_that_is_told_to_stop_while_it_starts_is_status_0() {
     running.wait_for("127.0.0.1:1");
     running.signal(Signal::TERM);
     running.wait_for("no record was taken");
+    running.wait_for("\"stopped\"");
     assert_eq!(running.status(), Some(0));
 }
 

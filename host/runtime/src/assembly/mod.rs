@@ -5,7 +5,7 @@
 //! are refused); topics are looked up, inputs and outputs; the
 //! group's members, the rights and the lease are asked for; the group's offsets are fetched; each partition gets its
 //! start. Each phase reports all it finds, and the next begins
-//! only when there is nothing to report.
+//! only when there is nothing to report. Whatever ends the start, sinks that were opened by then are closed.
 
 mod bounds;
 mod crew;
@@ -185,12 +185,13 @@ impl Ground {
                 ..Partition::new(position.partition)
             });
         }
+        let mut graph = self.graph;
         let reader = self.broker.reader(assigned, self.total, self.waker.clone())?;
         let settings = output_settings(&plan.outputs, &self.outputs);
-        let writing = self.graph.outputs.settings(&settings);
+        let writing = graph.outputs.settings(&settings);
         let room = bounds::queue_room(&plan, partitions.len(), self.total);
         let writer = self.broker.writer(&writing, room, self.waker.clone())?;
-        let mut nodes = self.graph.nodes;
+        let mut nodes = std::mem::take(&mut graph.nodes);
         for node in &mut nodes {
             match &mut node.op {
                 Op::Waiting(waiting) => waiting.ring(self.waker.clone()),
@@ -204,8 +205,8 @@ impl Ground {
             .zip(&settings)
             .map(|(info, settings)| (info.clone(), settings.producer.largest_batch.unwrap_or(usize::MAX)))
             .collect();
-        let outputs =
-            Outputs::new(self.graph.outputs, writer, Box::new(self.desk.clone()), &plan.outputs, &infos);
+        let table = std::mem::take(&mut graph.outputs);
+        let outputs = Outputs::new(table, writer, Box::new(self.desk.clone()), &plan.outputs, &infos);
         let topics: Arc<[Arc<str>]> = plan.consumer.topics.clone().into();
         let shared = Shared {
             worker: self.worker,
@@ -230,7 +231,8 @@ impl Ground {
             probe: self.options.probe.clone(),
             plan,
         };
-        let flow = Flow { nodes, entry: self.graph.entry, routes: self.graph.routes, shared, outputs };
+        let flow =
+            Flow { nodes, entry: graph.entry, routes: std::mem::take(&mut graph.routes), shared, outputs };
         Ok(Worker::new(Parts {
             flow,
             source: reader.source,

@@ -55,7 +55,8 @@ pub(crate) fn lower(
         routes.push(lowering.process(&route.process));
     }
     let Lowering { nodes, outputs, refusals, .. } = lowering;
-    if refusals.is_empty() { Ok(Graph { nodes, entry, routes, outputs }) } else { Err(refusals) }
+    let graph = Graph { nodes, entry, routes, outputs };
+    if refusals.is_empty() { Ok(graph) } else { Err(refusals) }
 }
 
 struct Lowering<'a> {

@@ -155,12 +155,25 @@ impl Op {
 }
 
 /// A lowered plan with its plugin instances: what one worker runs.
+///
+/// A worker takes the nodes out of it. One that is dropped with them is of a start that failed: its sinks are open, and are
+/// closed.
 pub(crate) struct Graph {
     pub nodes: Vec<Node>,
     pub entry: Target,
     /// Where each error route begins, by [`RouteId`].
     pub routes: Vec<Target>,
     pub outputs: OutputTable,
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        for node in &mut self.nodes {
+            if let Op::Sink(sink) = &mut node.op {
+                sink.close_unused();
+            }
+        }
+    }
 }
 
 /// What nodes share while a worker runs.

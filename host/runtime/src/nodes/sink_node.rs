@@ -37,6 +37,18 @@ impl SinkNode {
     pub(crate) fn next_due(&self) -> Option<Moment> {
         self.sink.next_due()
     }
+
+    /// Closes a sink that was opened, and is not used after all: nothing was written to it.
+    pub(crate) fn close_unused(&mut self) {
+        self.span.in_scope(|| {
+            if let Err(failure) = self.sink.close(&mut Vec::new()) {
+                tracing::error!(
+                    reason = &*failure.reason,
+                    "closing a sink of a flow that did not start failed"
+                );
+            }
+        });
+    }
 }
 
 impl Flow {

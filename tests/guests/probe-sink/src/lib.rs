@@ -42,6 +42,8 @@ struct Config {
     fail_flushes: u32,
     /// How they fail.
     fail_with: FailWith,
+    /// `close` leaves a file `closed-<worker>` in the folder.
+    note_close: bool,
     /// `close` answers with this error.
     close_error: Option<String>,
     /// `configure` answers with this error.
@@ -123,7 +125,13 @@ impl sink::Guest for Probe {
     }
 
     fn close() -> Result<(), String> {
-        STATE.with_borrow_mut(|state| state.config.close_error.take().map_or(Ok(()), Err))
+        STATE.with_borrow_mut(|state| {
+            if let (true, Some(folder)) = (state.config.note_close, &state.config.folder) {
+                append(&format!("{folder}/closed-{}", context::worker()), "closed\n")
+                    .map_err(|e| format!("{folder}: {e}"))?;
+            }
+            state.config.close_error.take().map_or(Ok(()), Err)
+        })
     }
 }
 
