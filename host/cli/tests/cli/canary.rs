@@ -220,7 +220,7 @@ fn a_run_at_a_terminal() {
     // What `run` cannot start with.
     let flow = without_broker(SOUND).replace("127.0.0.1:1", "FORGED\\x1b\\n.invalid:1");
     let (status, seen) = terminal::run(&Folder::with_flow(&flow), &["run", "flow.yaml", "--admin", "off"]);
-    assert_eq!(status, Some(4), "{seen}");
+    assert_eq!(status, Some(1), "{seen}");
     is_quiet("run", &without_colours(&seen));
 }
 
