@@ -42,8 +42,6 @@ pub enum Mutation {
     OtherHostIsIgnored,
     /// Reading: a log that was cut keeps its floor.
     CutKeepsFloor,
-    /// Reading: a partition whose log was cut does not ask for the batches that it waits for.
-    CutIsNoReason,
     /// Bounds: a partition at its bound is no reason to flush.
     BoundIsNoReason,
     /// Retry: rows go past those of their partition that wait.
@@ -78,7 +76,7 @@ pub enum Mutation {
 
 impl Mutation {
     /// Every one.
-    pub const ALL: [Mutation; 34] = [
+    pub const ALL: [Mutation; 33] = [
         Mutation::AnyShareResolves,
         Mutation::OldestIsPassed,
         Mutation::GapsAreWaitedFor,
@@ -97,7 +95,6 @@ impl Mutation {
         Mutation::WatcherCommitsLast,
         Mutation::OtherHostIsIgnored,
         Mutation::CutKeepsFloor,
-        Mutation::CutIsNoReason,
         Mutation::BoundIsNoReason,
         Mutation::WaitingIsOvertaken,
         Mutation::AnsweredOvertake,

@@ -215,6 +215,15 @@ impl Broker for Watched {
         Ok(bounds)
     }
 
+    fn log_end(&self, partition: &TopicPartition, timeout: Duration) -> Result<CommitOffset, KafkaError> {
+        let end = self.client.log_end(partition, timeout)?;
+        let mut looked = self.looked();
+        if !looked.reads {
+            looked.ends.insert(partition.clone(), end.0);
+        }
+        Ok(end)
+    }
+
     fn reader(&self, assigned: Vec<Assigned>, sharing: usize, waker: Waker) -> Result<Reader, KafkaError> {
         let starts: Vec<(TopicPartition, Assignment)> =
             assigned.iter().map(|assigned| (assigned.partition.clone(), self.assignment(assigned))).collect();
@@ -314,14 +323,19 @@ impl PartitionSource for Source {
         taken
     }
 
-    fn seek(&mut self, partition: PartitionId, to: CommitOffset) -> Result<(), KafkaError> {
+    fn seek(
+        &mut self,
+        partition: PartitionId,
+        to: CommitOffset,
+        leader_epoch: Option<i32>,
+    ) -> Result<(), KafkaError> {
         let index = self.partitions[partition.index()];
         let mut state = self.sim.lock();
         let name = state.model.name(index).clone();
         state.tell(self.sim.now(), || format!("  {name} is sought to {to}"));
         state.model.sought(self.run, index, to.0);
         drop(state);
-        self.source.seek(partition, to)
+        self.source.seek(partition, to, leader_epoch)
     }
 
     fn client_errors(&mut self, out: &mut Vec<KafkaError>) {

@@ -10,7 +10,6 @@
 use std::time::Duration;
 
 use loom_delivery::start::{Onward, OutOfRange, Why, onward};
-use loom_delivery::{Mutation, mutated};
 use loom_kafka::Bounds;
 use loom_types::{CommitOffset, Moment, PartitionId, TopicId};
 
@@ -66,8 +65,7 @@ impl Worker {
     /// Whether the partition is read on when all that was read of it is resolved, and not before.
     pub(super) fn waits_to_be_empty(&self, index: usize) -> bool {
         let outstanding = || self.flow.shared.accounts.tracker(PartitionId(index as u32)).outstanding();
-        let waits = matches!(self.partitions[index].outside, Outside::Cut(_)) && outstanding().records > 0;
-        waits && !mutated(Mutation::CutIsNoReason)
+        matches!(self.partitions[index].outside, Outside::Cut(_)) && outstanding().records > 0
     }
 
     /// Whether the partition can be read; where its log was cut, reading goes on as soon as it can.
