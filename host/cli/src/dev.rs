@@ -137,7 +137,7 @@ fn run_plan(
     }
     // A terminal that has read it once need not read it again.
     if !(short && terminal::stderr_is_terminal()) {
-        start::tell_end(&outcome);
+        start::tell_end(&outcome.summary);
     }
     statuses.extend(signals.heard().map(Status::Signal));
     Ok(Status::of_several(statuses))

@@ -75,7 +75,11 @@ impl<'a> RowsOut<'a> {
         let count = rows.len() as u32;
         self.assembler.made_from((0..count).map(|_| input));
         let at = self.done();
-        let pushed = rows.into_iter().fold(Ok(()), |pushed, row| self.assembler.row(row).and(pushed));
+        let mut pushed = Ok(());
+        // Each of them, since all are counted.
+        for row in rows {
+            pushed = self.assembler.row(row).and(pushed);
+        }
         if let Err(full) = pushed {
             // Cannot happen while all rows are counted against a lower bound. Those that are there belong to no answer.
             self.failures.book(at, Cause::Fail, no_room(full));

@@ -68,7 +68,8 @@ impl Known {
                 if let NodeKind::IntoSink { plugin, .. } = &node.kind {
                     sinks.insert(plan.plugins[plugin.0].name.to_string());
                 }
-                let names = std::iter::once(node.path.to_string()).chain(node.name.as_ref().map(ToString::to_string));
+                let names =
+                    std::iter::once(node.path.to_string()).chain(node.name.as_ref().map(ToString::to_string));
                 if calls_plugin(&node.kind) {
                     callees.extend(names);
                 } else {

@@ -83,6 +83,10 @@ impl Broker for Traced {
         self.0.bounds(partition, timeout)
     }
 
+    fn log_end(&self, partition: &TopicPartition, timeout: Duration) -> Result<CommitOffset, KafkaError> {
+        self.0.log_end(partition, timeout)
+    }
+
     fn reader(&self, assigned: Vec<Assigned>, sharing: usize, waker: Waker) -> Result<Reader, KafkaError> {
         self.0.reader(assigned, sharing, waker)
     }

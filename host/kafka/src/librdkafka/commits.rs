@@ -80,7 +80,8 @@ impl Commits {
         let (requests, to_do) = channel();
         let (alive, ended) = channel();
         let (count, told) = (partitions.len(), shared.clone());
-        let committer = Committer { group: group.to_owned(), partitions, shared: told, replies: Queue::new(client) };
+        let committer =
+            Committer { group: group.to_owned(), partitions, shared: told, replies: Queue::new(client) };
         std::thread::Builder::new()
             .name("kafka-commits".into())
             .spawn(move || {

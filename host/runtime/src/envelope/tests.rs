@@ -9,7 +9,8 @@ use super::json::{Bytes, Envelope};
 use super::{Site, dead_letter, envelopes_within, raw_form, reason_of};
 use crate::rows::{FailedRow, Row};
 
-const SITE: Site<'static> = Site { flow: "flow", node: "process[0]", name: Some("first"), plugin: None, failed_at_ms: 99 };
+const SITE: Site<'static> =
+    Site { flow: "flow", node: "process[0]", name: Some("first"), plugin: None, failed_at_ms: 99 };
 
 const PAYLOAD: &[u8] = b"\x00\xffpayload";
 

@@ -88,6 +88,11 @@ impl Broker for Slow {
         self.client.bounds(partition, timeout)
     }
 
+    fn log_end(&self, partition: &TopicPartition, timeout: Duration) -> Result<CommitOffset, KafkaError> {
+        self.takes(timeout);
+        self.client.log_end(partition, timeout)
+    }
+
     fn reader(&self, assigned: Vec<Assigned>, sharing: usize, waker: Waker) -> Result<Reader, KafkaError> {
         self.client.reader(assigned, sharing, waker)
     }

@@ -135,7 +135,8 @@ impl Flow {
                 let plugin = plugin.map(|(name, digest)| (name.to_owned().into(), digest.to_owned().into()));
                 let plugin = plugin.map(|(name, digest)| PluginName { name, digest });
                 log_batch(&self.shared.plan.name, &node.path, plugin.as_ref(), &failed, "routed");
-                let (flow, path, name) = (self.shared.plan.name.clone(), node.path.clone(), node.name.clone());
+                let (flow, path, name) =
+                    (self.shared.plan.name.clone(), node.path.clone(), node.name.clone());
                 let failed_at_ms = self.shared.wall_ms;
                 let site = Site { flow: &flow, node: &path, name: name.as_deref(), plugin, failed_at_ms };
                 while !failed.is_empty() {

@@ -10,8 +10,8 @@ use loom_runtime::{Board, FlowStatus, Options};
 use loom_types::CommitOffset;
 
 use crate::harness::{
-    PATIENCE, Running, broker, envelopes, flow, in0, kafka_error, payloads, place, produce, set_committed, start_with,
-    wide_broker,
+    PATIENCE, Running, broker, envelopes, flow, in0, kafka_error, payloads, place, produce, set_committed,
+    start_with, wide_broker,
 };
 
 /// Starts a flow that can be asked.
