@@ -129,7 +129,7 @@ mod tests {
     fn rows(tokens: Vec<Token>) -> Vec<Row> {
         let mut builder = BatchBuilder::new(Arc::from(vec![Arc::from("in")]));
         for _ in &tokens {
-            builder.push(RecordRef {
+            let record = RecordRef {
                 topic: 0,
                 partition: 0,
                 offset: RecordOffset(0),
@@ -137,7 +137,8 @@ mod tests {
                 key: None,
                 payload: None,
                 row: "",
-            });
+            };
+            builder.push(record).unwrap();
         }
         RowSet::all(builder.finish(), tokens, None).into_rows(0).collect()
     }
