@@ -404,10 +404,10 @@ mod tests {
         let text = text(&status);
         let labels = "flow=\"f\",node=\"process[0]\",name=\"score\"";
         for line in [
-            format!("loom_node_call_seconds_bucket{{le=\"1.0\",{labels}}} 5"),
-            format!("loom_node_call_seconds_bucket{{le=\"+Inf\",{labels}}} 6"),
+            format!("loom_node_call_seconds_bucket{{{labels},le=\"1\"}} 5"),
+            format!("loom_node_call_seconds_bucket{{{labels},le=\"+Inf\"}} 6"),
             format!("loom_node_call_seconds_sum{{{labels}}} 7.5"),
-            "loom_record_resolution_seconds_bucket{le=\"0.5\",flow=\"f\"} 2".to_owned(),
+            "loom_record_resolution_seconds_bucket{flow=\"f\",le=\"0.5\"} 2".to_owned(),
             "loom_record_resolution_seconds_count{flow=\"f\"} 6".to_owned(),
         ] {
             assert!(text.lines().any(|other| other == line), "{line} is not in\n{text}");

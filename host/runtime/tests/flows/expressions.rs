@@ -43,7 +43,9 @@ fn what_has_no_result_is_an_error_of_its_record_before_and_after_a_restart() {
         assert_eq!(offsets, expected, "{expression}");
         for envelope in &failed {
             assert_eq!(envelope["kind"], "task");
-            assert!(envelope["reason"].as_str().unwrap().contains(expression), "{envelope}");
+            // The reason has the beginning of a long one.
+            let shown: String = expression.chars().take(50).collect();
+            assert!(envelope["reason"].as_str().unwrap().contains(&shown), "{envelope}");
         }
         let good = payloads(&broker, "out").iter().filter(|payload| *payload == records[3]).count();
         assert_eq!(good, 2, "{expression}");
