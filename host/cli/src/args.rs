@@ -55,7 +55,8 @@ Examples:
 
 const DEV_HELP: &str = "\
 Records go to the flow's first topic. Standard output gets a JSON object for each output record, and in the last \
-line the final offsets and the ledger; logs go to standard error.
+line the final offsets and the ledger; on a terminal a short line for each, and what the run did. Logs go to standard \
+error.
 
 Examples:
   loom-host dev flow.yaml --input orders.jsonl
@@ -89,7 +90,7 @@ Examples:
 
 const OFFSETS_HELP: &str = "\
 What the group has at the broker, whether a flow runs or not: the committed offset, the partition's beginning and end, the \
-lag, and who wrote the offset.
+lag, how much of it is still there to be read, who wrote the offset, and how far a replay has come that is not over.
 
 Examples:
   loom-host offsets flow.yaml
@@ -211,7 +212,7 @@ pub enum Verb {
     /// Draw a flow
     #[command(after_help = tools::GRAPH_HELP)]
     Graph(GraphArgs),
-    /// Make a folder with a first flow, and records to try it on
+    /// Make a folder with a first flow, its tests, and records to try it on
     #[command(after_help = tools::INIT_HELP)]
     Init(InitArgs),
     /// Print the JSON Schema of flow files, or of test files, for editors

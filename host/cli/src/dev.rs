@@ -1,9 +1,8 @@
 //! `dev`: the same flow, the same runtime, the memory broker: no Kafka is needed.
 //!
 //! Standard output holds each output record as a JSON object and, last, offsets and ledger; on a terminal a short line for each,
-//! and what the run did. The run ends by itself when
-//! the input ended and every record is resolved; it ends early when it is told to, or when nobody reads the output.
-//! With `--watch` a run is followed by another whenever a file of it has changed.
+//! and what the run did. The run ends by itself when the input ended and every record is resolved; it ends early when it is
+//! told to, or when nobody reads the output. With `--watch` a run is followed by another whenever a file of it has changed.
 
 mod dry;
 mod input;

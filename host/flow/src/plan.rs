@@ -77,7 +77,7 @@ pub struct RouteId(pub usize);
 pub enum Delivery {
     /// After every branch confirmed the record.
     AtLeastOnce,
-    /// By the client's own timer; a crash loses what was polled and not processed.
+    /// As soon as a record was read; a crash loses what was committed and not yet processed.
     AtMostOnce,
 }
 

@@ -1,8 +1,8 @@
 //! The blocking halves of `wasi:io`: poll and streams, with every wait bounded by what is left of the guest's call.
 //!
-//! Guest code is bounded by epochs, which only guest code sees. A guest that waits in the host (a sleep is a poll on a
-//! clock) would hold its worker for as long as it likes, so these take the place of wasmtime-wasi's own on the linker
-//! of synchronous calls.
+//! Guest code looks at its time at ticks, which it sees only while it runs. A guest that waits in the host (a sleep is a
+//! poll on a clock) would hold its worker for as long as it likes, so these take the place of wasmtime-wasi's own on the
+//! linker of synchronous calls.
 
 use std::future::Future;
 use std::pin::pin;

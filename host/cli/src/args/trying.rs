@@ -15,6 +15,7 @@ Examples:
   loom-host test
   loom-host test orders/ payments.test.yaml
   loom-host test --filter \"large orders\" -w 4
+  loom-host test --write
   loom-host test --format junit > results.xml";
 
 #[derive(Args, Debug)]

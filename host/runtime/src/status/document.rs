@@ -59,7 +59,7 @@ pub struct Status {
     pub resolution: HistogramStatus,
     /// Poll cycles that took a record.
     pub cycles: u64,
-    /// What people should know, by kind: such as partitions that were added to a topic.
+    /// What people should know, by kind: how the lease stands.
     pub notes: BTreeMap<String, String>,
     /// How often it restarted itself in place.
     pub restarts: u64,
@@ -208,8 +208,7 @@ pub struct PartitionStatus {
     pub worker: u32,
     /// The next offset to read.
     pub position: i64,
-    /// The offset that the broker last acknowledged, or had at the start; under at most once, where the client commits by
-    /// itself, what the broker had when it was last asked, a few seconds ago.
+    /// The offset that the broker last acknowledged, or had at the start.
     pub committed: Option<i64>,
     /// Nothing below it is committed.
     pub floor: Option<i64>,
