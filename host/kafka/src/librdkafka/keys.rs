@@ -276,7 +276,7 @@ mod tests {
             "# Settings of the Kafka client\n\nWhat `extra` of a consumer or producer may set, of all that the linked \
              librdkafka has; this page is made from\nthe host's own table. What a key means is said in librdkafka's \
              [CONFIGURATION.md](https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md). A key without a\n\
-             side is for both clients.\n\n`check` refuses a key that is not free, a number outside its bounds, an empty \
+             side is for both clients.\n\n`check` refuses a key that is managed or refused, a number outside its bounds, an empty \
              value, a number with anything behind it\n(`30s`), and settings with which the client would not start. \
              These too are tried by the client itself: it is started\nwithout an address, and ended at once.\n",
         );

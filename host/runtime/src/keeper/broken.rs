@@ -11,9 +11,13 @@ use loom_kafka::{Assigned, Broker, Budget, KafkaError, Kind, Notice, PartitionSo
 use loom_types::{BatchBuilder, CommitOffset, PartitionId, TopicPartition};
 
 use super::{Keeper, Note};
+use crate::stop::Stop;
 
 /// How long the search for one batch's end may take, at most.
 const SEARCH: Duration = Duration::from_secs(3);
+
+/// Between two looks at whether the flow stops.
+const SLICE: Duration = Duration::from_millis(100);
 
 impl Keeper {
     /// Answers a worker that asks about a batch that cannot be read.
@@ -26,7 +30,9 @@ impl Keeper {
     ) {
         let kept = self.parts.partitions.iter().find(|kept| kept.worker == worker && kept.id == partition);
         let Some(kept) = kept else { return };
-        let last = last_offset(&*self.parts.broker, &kept.name, first, timeout.min(SEARCH));
+        let sharing = self.parts.partitions.len();
+        let until = Until { deadline: Instant::now() + timeout.min(SEARCH), stop: self.parts.stop.clone() };
+        let last = last_offset(&*self.parts.broker, &kept.name, first, sharing, until);
         let last = last.unwrap_or_else(|error| {
             tracing::debug!(partition = %kept.name, reason = %error, "where a broken batch ends is not known");
             None
@@ -35,16 +41,34 @@ impl Keeper {
     }
 }
 
+/// When a search ends that has found nothing.
+struct Until {
+    deadline: Instant,
+    stop: Stop,
+}
+
+impl Until {
+    /// How long it may still go on; an error where it may not.
+    fn left(&self) -> Result<Duration, KafkaError> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() || self.stop.is_requested() {
+            let message = "the search for its end took too long".to_owned();
+            return Err(KafkaError { kind: Kind::Transient, code: "_TIMED_OUT", message });
+        }
+        Ok(left)
+    }
+}
+
 /// The last offset of the batch that begins at `first` and cannot be read; none where it could be read now.
 fn last_offset(
     broker: &dyn Broker,
     name: &TopicPartition,
     first: CommitOffset,
-    timeout: Duration,
+    sharing: usize,
+    until: Until,
 ) -> Result<Option<CommitOffset>, KafkaError> {
-    let deadline = Instant::now() + timeout;
-    let end = broker.bounds(name, timeout)?.high;
-    let mut search = Search::new(broker, name, first, deadline)?;
+    let end = broker.bounds(name, until.left()?)?.high;
+    let mut search = Search::new(broker, name, first, sharing, until)?;
     if first >= end || !search.is_met_from(first, first)? {
         return Ok(None);
     }
@@ -69,7 +93,7 @@ struct Search {
     source: Box<dyn PartitionSource>,
     builder: BatchBuilder,
     bell: Arc<(Mutex<bool>, Condvar)>,
-    deadline: Instant,
+    until: Until,
 }
 
 impl Search {
@@ -77,7 +101,8 @@ impl Search {
         broker: &dyn Broker,
         name: &TopicPartition,
         start: CommitOffset,
-        deadline: Instant,
+        sharing: usize,
+        until: Until,
     ) -> Result<Search, KafkaError> {
         let bell: Arc<(Mutex<bool>, Condvar)> = Arc::default();
         let rung = bell.clone();
@@ -87,14 +112,15 @@ impl Search {
         });
         let assigned =
             Assigned { id: PartitionId(0), partition: name.clone(), topic: 0, start, leader_epoch: None };
-        let source = broker.reader(vec![assigned], 1, waker)?.source;
-        Ok(Search { source, builder: BatchBuilder::new([name.topic.clone()].into()), bell, deadline })
+        let source = broker.reader(vec![assigned], sharing, waker)?.source;
+        Ok(Search { source, builder: BatchBuilder::new([name.topic.clone()].into()), bell, until })
     }
 
     /// Whether a reader from `at` on meets the batch that begins at `first`, before anything else.
     fn is_met_from(&mut self, at: CommitOffset, first: CommitOffset) -> Result<bool, KafkaError> {
         self.source.seek(PartitionId(0), at, None)?;
         loop {
+            self.until.left()?;
             *self.bell.0.lock().unwrap_or_else(PoisonError::into_inner) = false;
             let taken = self.source.take(PartitionId(0), Budget { rows: 1, bytes: 1 }, &mut self.builder);
             drop(self.builder.finish());
@@ -116,12 +142,8 @@ impl Search {
     fn wait(&self) -> Result<(), KafkaError> {
         let mut rung = self.bell.0.lock().unwrap_or_else(PoisonError::into_inner);
         while !*rung {
-            let left = self.deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                let message = "the search for its end took too long".to_owned();
-                return Err(KafkaError { kind: Kind::Transient, code: "_TIMED_OUT", message });
-            }
-            rung = self.bell.1.wait_timeout(rung, left).unwrap_or_else(PoisonError::into_inner).0;
+            let slice = self.until.left()?.min(SLICE);
+            rung = self.bell.1.wait_timeout(rung, slice).unwrap_or_else(PoisonError::into_inner).0;
         }
         Ok(())
     }

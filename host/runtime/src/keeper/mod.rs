@@ -6,7 +6,7 @@
 //! so that a simulation drives it as it drives workers.
 //!
 //! A step asks the broker one thing, and the lease goes first: however many questions wait and however long their answers
-//! take, an owner that lives is seen to live.
+//! take, an owner that lives is seen to live; and however long the lease takes, one question is answered after each beat.
 
 mod broken;
 mod desk;
@@ -102,6 +102,8 @@ pub(crate) struct Keeper {
     parts: Parts,
     errands: Errands,
     next_beat: Option<Moment>,
+    /// The last thing that it did was a beat.
+    has_beaten: bool,
     beats: u64,
     partitions_added: u64,
     failures: Vec<Failure>,
@@ -113,6 +115,7 @@ impl Keeper {
             parts,
             errands: Errands::default(),
             next_beat: None,
+            has_beaten: false,
             beats: 0,
             partitions_added: 0,
             failures: Vec::new(),
@@ -138,11 +141,16 @@ impl Keeper {
             let at_once = self.parts.lease.is_pending();
             due = Some(*self.next_beat.get_or_insert(if at_once { now } else { now + interval }));
         }
-        if let (Some(interval), Some(true)) = (self.parts.interval, due.map(|due| due <= now)) {
-            self.next_beat = Some(now + interval);
-            self.beat();
-        } else if let Some(errand) = self.errands.next(now) {
+        let beats = due.is_some_and(|due| due <= now);
+        // A beat may take as long as there is between two: one errand follows it in any case.
+        let errand = if beats && !self.has_beaten { None } else { self.errands.next(now) };
+        if let Some(errand) = errand {
+            self.has_beaten = false;
             self.run(errand, now);
+        } else if let (Some(interval), true) = (self.parts.interval, beats) {
+            self.next_beat = Some(now + interval);
+            self.has_beaten = true;
+            self.beat();
         }
         match self.errands.due().into_iter().chain(self.next_beat).min() {
             Some(at) if at <= now => Next::Now,

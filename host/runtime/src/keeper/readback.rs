@@ -7,6 +7,7 @@ use loom_delivery::{Mutation, mutated};
 use loom_kafka::{Committed, Group};
 use loom_types::TopicPartition;
 
+use super::desk::Commits;
 use super::errands::Errand;
 use super::{Keeper, Note};
 use crate::failure::Failure;
@@ -36,6 +37,10 @@ impl Keeper {
                 return;
             }
         };
+        if self.parts.gate.get() == Commits::Shut {
+            // A worker has seen it meanwhile, and said so.
+            return;
+        }
         let mut findings = Vec::new();
         for ((at, expected), answer) in expected.iter().enumerate().zip(answers) {
             let Ok(seen) = answer else { continue };

@@ -113,7 +113,8 @@ impl Known {
     /// The question was not answered, which changes nothing of what is known: it is asked again later, or, where it will not
     /// be answered, what is known counts.
     pub(super) fn failed(&mut self, topic: &str, error: &KafkaError, now: Moment, random: f64) {
-        if matches!(error.kind, Kind::Authorization | Kind::Configuration) {
+        let passes = matches!(error.kind, Kind::Transient | Kind::Coordinator | Kind::UnknownTopic);
+        if !passes {
             if !std::mem::replace(&mut self.withheld, true) {
                 tracing::warn!(
                     output = topic,

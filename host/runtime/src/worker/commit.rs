@@ -137,6 +137,8 @@ impl Worker {
 
     pub(super) fn send_commit(&mut self, now: Moment, entries: Vec<Entry>) {
         let run = Some(self.run);
+        // Whose lease is watched may live: what it commits is nobody's late word.
+        let predecessor = self.predecessor.filter(|_| self.gate.get() != Commits::Held);
         let request: Vec<CommitEntry> = entries
             .iter()
             .map(|Entry { partition, stand }| {
@@ -149,7 +151,7 @@ impl Worker {
                 };
                 let expected = Expected {
                     initial: known.initial.clone(),
-                    predecessor: self.predecessor,
+                    predecessor,
                     acknowledged: self.desk.acknowledged(*partition),
                 };
                 CommitEntry {
