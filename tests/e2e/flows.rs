@@ -68,14 +68,14 @@ fn order_is_kept_for_each_partition_with_two_workers_and_two_topics() -> Result<
 }
 
 #[test]
-fn each_mode_delivers_and_only_at_least_once_counts_what_it_owes() -> Result<()> {
+fn each_mode_delivers_and_commits_and_leaves_the_group_at_the_end() -> Result<()> {
     let Some(broker) = shared() else { return Ok(()) };
-    for (mode, tracked) in [
-        ("delivery: at_least_once", true),
-        ("delivery: at_most_once", false),
-        ("enable_auto_commit: false", true),
-        ("enable_auto_commit: true", false),
-        ("batch_size: 7", false),
+    for mode in [
+        "delivery: at_least_once",
+        "delivery: at_most_once",
+        "enable_auto_commit: false",
+        "enable_auto_commit: true",
+        "batch_size: 7",
     ] {
         let space = broker.space();
         let (input, output, group) = (space.topic("in", 1)?, space.topic("out", 1)?, space.group("g"));
@@ -89,8 +89,7 @@ fn each_mode_delivers_and_only_at_least_once_counts_what_it_owes() -> Result<()>
         let stopped = ended.stopped()?;
         stopped.balances()?;
         assert_eq!(stopped.ended("topic"), 50, "{mode}");
-        assert_eq!(stopped.counter("commits") > 0, tracked, "{mode}: {stopped:?}");
-        // Either way a clean stop leaves the group at the end.
+        assert!(stopped.counter("commits") > 0, "{mode}: {stopped:?}");
         broker.await_committed(&group, &input, &[(0, 50)])?;
     }
     Ok(())

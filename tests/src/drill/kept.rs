@@ -6,12 +6,12 @@
 
 use std::fmt;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::bounded::{CONSTANT, MIB, at_rest};
 use crate::guests::component;
 use crate::host::{Folder, Host};
-use crate::kafka::{Access, Broker, Record};
+use crate::kafka::{Access, Broker, Record, Space};
 
 /// The broker that is stopped.
 const AWAY: i32 = 3;
@@ -79,6 +79,9 @@ impl KeptRows {
             pen.write(&record.clone().key(format!("{number}")).partition(partition))?;
         }
         pen.finish()?;
+        let names = ["a-slow-output-partition", "a-slow-sink", "a-slow-step", "a-wide-batch"];
+        let groups = names.map(|name| coordinated_elsewhere(broker, &space, &input, name));
+        let groups: Vec<String> = groups.into_iter().collect::<Result<_>>()?;
         broker.kill_one(AWAY)?;
 
         let some = "{ filter: msg.offset % 50 == 7 }";
@@ -103,8 +106,7 @@ impl KeptRows {
         ];
         let producer = format!("producer: {{ {} }}", Access::plain(broker).keys());
         let mut report = KeptReport { bound: self.bound(), peaks: Vec::new() };
-        for (what, plugins, process) in cases {
-            let group = space.group(&what.replace(' ', "-"));
+        for ((what, plugins, process), group) in cases.into_iter().zip(groups) {
             let consumer = Access::plain(broker).keys();
             let producer = if process.contains("into_topic") { producer.as_str() } else { "" };
             let flow = format!(
@@ -146,6 +148,19 @@ impl KeptRows {
         host.kill()?;
         Ok(peak)
     }
+}
+
+/// A group that the broker which is stopped does not coordinate, nor its lease's: what it leads is not what waits here.
+fn coordinated_elsewhere(broker: &Broker, space: &Space<'_>, input: &str, name: &str) -> Result<String> {
+    // A group that has offsets: only then is there a topic for them.
+    broker.commit(&space.group("first"), input, 0, 0)?;
+    for number in 0..100 {
+        let group = space.group(&format!("{name}-{number}"));
+        if broker.coordinator(&group)? != AWAY && broker.coordinator(&format!("{group}.owner"))? != AWAY {
+            return Ok(group);
+        }
+    }
+    bail!("broker {AWAY} coordinates every group")
 }
 
 fn plugin(name: &str, config: &str) -> Result<String> {
