@@ -9,9 +9,9 @@ pub(crate) const ENTRY: Entry = Entry {
     title: "Nothing says when offsets are committed, so a crash loses records",
     severity: Severity::Warning,
     meaning: "The consumer that the flow reads has no `delivery`, and not the deprecated `enable_auto_commit` \
-              either. Such a flow runs at most once: the client commits on a timer, whether the records were \
-              processed or not.",
-    why: "What was polled and not processed when the process ends is gone, at every deployment. Say \
+              either. Such a flow runs at most once: an offset is committed as soon as its record was read, \
+              whether it was processed or not.",
+    why: "What was read and not processed when the process dies is gone, at every crash. Say \
               `at_least_once`, or say `at_most_once` and mean it.",
     fails: "\
 name: orders

@@ -8,7 +8,7 @@ use loom_delivery::RunId;
 use loom_kafka::memory::{ManualClock, MemoryBroker, MemoryClient};
 use loom_kafka::{
     Assigned, Bounds, Broker, Committed, ConsumerSettings, CredentialSettings, Group, GroupEntry, KafkaError,
-    Member, OutputInfo, OutputSettings, Reader, Rights, TopicInfo, TopicSink, Waker,
+    Kind, Member, OutputInfo, OutputSettings, Reader, Rights, TopicInfo, TopicSink, Waker,
 };
 use loom_types::{CommitOffset, Moment, PartitionId, TopicPartition};
 
@@ -24,6 +24,8 @@ const INTERVAL: Duration = Duration::from_secs(5);
 struct Slow {
     client: MemoryClient,
     clock: ManualClock,
+    /// Those of the lease take as long too, and have none.
+    lease_is_silent: bool,
 }
 
 impl Slow {
@@ -55,8 +57,12 @@ impl Broker for Slow {
         partitions: &[TopicPartition],
         timeout: Duration,
     ) -> Answers<Option<Committed>> {
-        if group == Group::Input {
+        if group == Group::Input || self.lease_is_silent {
             self.takes(timeout);
+        }
+        if group == Group::Owner && self.lease_is_silent {
+            let message = "asking for the lease took too long".to_owned();
+            return Err(KafkaError { kind: Kind::Coordinator, code: "_TIMED_OUT", message });
         }
         self.client.committed(group, partitions, timeout)
     }
@@ -170,7 +176,7 @@ fn however_many_questions_wait_the_lease_goes_first() {
     let clock = ManualClock::new();
     let broker = MemoryBroker::new(clock.clock());
     broker.create_topic("in", 100);
-    let slow = Slow { client: client(&broker), clock: clock.clone() };
+    let slow = Slow { client: client(&broker), clock: clock.clone(), lease_is_silent: false };
     let lease = LeaseKeeper::new("g", place(), holder(7), None);
     let stop = Stop::new();
     let (mut keeper, desk) = keeper(Arc::new(slow), 100, lease, &stop);
@@ -193,6 +199,24 @@ fn however_many_questions_wait_the_lease_goes_first() {
     assert!(longest <= INTERVAL + Duration::from_secs(1), "a sign of life came after {longest:?}");
     assert!(answered > 20, "and {answered} questions were answered");
     assert!(!stop.is_requested());
+}
+
+/// A beat whose answer does not come takes all the time until the next one: what workers ask is answered between them.
+#[test]
+fn however_long_the_lease_takes_questions_are_answered() {
+    let clock = ManualClock::new();
+    let broker = MemoryBroker::new(clock.clock());
+    broker.create_topic("in", 10);
+    let slow = Slow { client: client(&broker), clock: clock.clone(), lease_is_silent: true };
+    let lease = LeaseKeeper::new("g", place(), holder(7), None);
+    let (mut keeper, desk) = keeper(Arc::new(slow), 10, lease, &Stop::new());
+    (0..10).for_each(|number| desk.ask(PartitionId(number)));
+    while clock.now() < Moment(Duration::from_secs(200)) {
+        if let Next::Sleep(wait) = keeper.step(clock.now()) {
+            clock.advance(wait);
+        }
+    }
+    assert_eq!(desk.told().len(), 10);
 }
 
 #[test]

@@ -421,12 +421,12 @@ fn a_question_that_failed_changes_nothing_of_what_is_known() {
     bench.send(100.0);
     // What may pass is asked for again, and the row waits.
     for at in 101..106 {
-        bench.answer(untold(Kind::Other, "UNKNOWN"));
+        bench.answer(untold(Kind::Transient, "_TIMED_OUT"));
         bench.step(f64::from(at));
         bench.step(f64::from(at) + 0.99);
     }
     assert!(bench.questions() > 1 && bench.refused.is_empty());
-    // What will not be told leaves what is known to judge.
+    // What will not be told leaves what is known to judge: for want of a right, or of a broker that can tell it.
     bench.answer(untold(Kind::Authorization, "TOPIC_AUTHORIZATION_FAILED"));
     bench.step(106.0);
     let reasons = bench.reasons();

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use loom_delivery::lease::{Holder, Layout, Seen};
 use loom_delivery::{Mark, RunId};
-use loom_kafka::Member;
-use loom_kafka::memory::{Call, MemoryBroker, Right, View};
+use loom_kafka::memory::{Call, CommitFault, MemoryBroker, Right, View, When};
+use loom_kafka::{KafkaError, Kind, Member};
 use loom_runtime::{Identity, LeaseStatus, Options, Status};
 use loom_types::CommitOffset;
 
@@ -198,6 +198,25 @@ fn while_a_lease_is_watched_nothing_is_committed_but_a_start_that_was_chosen_als
     assert_eq!(running.stop().failures, []);
     assert_eq!(committed(&broker), Some(2), "its last commit could be over the owner's");
     assert_eq!(holder(&broker).map(|entry| entry.run), Some(RunId(1)), "what it never owned it leaves alone");
+}
+
+/// The owner has only just begun, and commits its start after the newcomer has looked.
+#[test]
+fn a_watcher_s_chosen_start_does_not_go_over_what_the_watched_owner_commits() {
+    let broker = broker(&["out"]);
+    produce(&broker, &["a", "b"]);
+    let text = "loom1 run=0000000000000007 host=owner process=77 place=machine-owner start=1700000000000";
+    broker.set_committed(OWNER, &in0(), CommitOffset(40), text);
+    let moved = KafkaError { kind: Kind::Coordinator, code: "NOT_COORDINATOR", message: "it moves".into() };
+    broker.faults().commit(When::always(), CommitFault::Refused(moved));
+    let yaml = flow("auto_offset_reset: latest", &format!("runtime: {{ lease_interval: 60s }}\n{THROUGH}"));
+    let newcomer = start_with(&yaml, &broker, host("newcomer", 3));
+    newcomer.until("its start is on its way", |view| view.calls(Call::Commit) > 0);
+    broker.set_committed("g", &in0(), CommitOffset(1), "loom1 run=0000000000000007");
+    broker.faults().clear();
+    let outcome = newcomer.ended();
+    assert_eq!(outcome.status(), 4, "{:?}", outcome.failures);
+    assert_eq!(committed(&broker), Some(1), "the owner's start is overwritten");
 }
 
 #[test]

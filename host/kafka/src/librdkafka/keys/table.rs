@@ -273,11 +273,16 @@ pub(super) const GROUPS: &[Group] = &[
     group(
         Producer,
         Between(65_536, 1_048_576),
-        "a record that is larger than the queue could never be written, and a larger queue is memory \
-         that nobody bounds",
+        "a record that is larger than the queue could never be written; the host bounds the queue further, \
+         within `runtime.max_outstanding`",
         "queue.buffering.max.kbytes",
     ),
-    group(Producer, Between(1, 1_000_000), "0 is no bound at all", "queue.buffering.max.messages"),
+    group(
+        Producer,
+        Between(1, 1_000_000),
+        "the host bounds the queue further, within `runtime.max_outstanding`",
+        "queue.buffering.max.messages",
+    ),
     group(
         Producer,
         Free,
