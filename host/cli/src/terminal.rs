@@ -44,7 +44,7 @@ pub fn print(text: &str) -> io::Result<()> {
 /// Prints for programs to standard output: every byte as it is.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn print_exact(text: &str) -> io::Result<()> {
     print_on(text).map(|_| ())
 }
