@@ -84,7 +84,7 @@ impl Resolver<'_> {
             let Some(end) = closing(found) else {
                 self.out
                     .malformed
-                    .push((brief(found), "it has no closing `}`; braces in a default come in pairs"));
+                    .push((begun(found), "it has no closing `}`; braces in a default come in pairs"));
                 value.push_str(found);
                 return value;
             };
@@ -94,7 +94,7 @@ impl Resolver<'_> {
             match self.reference(&written[2..end], written, depth) {
                 Ok(found) => value.push_str(&found),
                 Err(Refusal::Malformed(why)) => {
-                    self.out.malformed.push((brief(written), why));
+                    self.out.malformed.push((begun(written), why));
                     value.push_str(written);
                 }
                 Err(Refusal::Unset(why)) => {
@@ -240,6 +240,12 @@ fn brief(written: &str) -> String {
     }
 }
 
+/// The beginning of what is no reference: all behind its name may be a default, and that a password.
+fn begun(written: &str) -> String {
+    let end = written.bytes().skip(2).take_while(|byte| byte.is_ascii_alphanumeric() || b"_!".contains(byte));
+    format!("{}…", &written[..2 + end.count()])
+}
+
 /// Whether a text can name a variable.
 pub(crate) fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
@@ -348,10 +354,19 @@ mod tests {
 
     #[test]
     fn a_default_is_not_shown_with_what_is_wrong() {
-        for text in ["${a b:-hunter2}", "${A:-hunter2", "${NONE:-{hunter2}", "${A:-x}hunter2}"] {
+        for text in [
+            "${a b:-hunter2}",
+            "${A:-hunter2",
+            "${NONE:-{hunter2}",
+            "${A:-x}hunter2}",
+            "${A-hunter2}",
+            "${A:=hunter2}",
+            "${NONE:-${A:=hunter2}}",
+            "${A and hunter2",
+        ] {
             let out = interpolate(text, Path::new("dir"), &Env);
             let said = format!("{:?} {:?} {:?}", out.malformed, out.unset, out.stray);
-            assert!(said.contains(":-…") && !said.contains("hunter2"), "{said}");
+            assert!(said.contains('…') && !said.contains("hunter2"), "{said}");
         }
     }
 }

@@ -32,9 +32,12 @@ pub fn filled(read: &ReadCases, cases: &[(&Case, &Played)], plan: &Plan) -> Opti
     (!none).then_some(text)
 }
 
-/// Whether a case may be filled: its text is its own, and its flow ended as it says.
-pub fn can_be_filled(case: &Case, played: &Played) -> bool {
-    case.expect.place.is_some() && played.failures.is_empty() == case.expect.stops.is_none()
+/// Whether a case may be filled: its text is its own, and not another's through a merge too, and its flow ended as it says.
+pub fn can_be_filled(read: &ReadCases, case: &Case, played: &Played) -> bool {
+    let start = |case: &Case| case.expect.place.map(|place| place.start);
+    let all = read.file.iter().flat_map(|file| &file.cases);
+    let its_own = start(case).is_some() && all.filter(|other| start(other) == start(case)).count() == 1;
+    its_own && played.failures.is_empty() == case.expect.stops.is_none()
 }
 
 fn expectation(case: &Case, played: &Played, plan: &Plan, source: &str) -> Yaml {
@@ -109,8 +112,9 @@ fn written(wanted: &[OutputRecord], records: &[Actual<'_>], source: &str) -> Vec
         if let Step::Pair(one, is) = step {
             let at = wanted[one].at;
             let said = source.get(at.offset..at.offset + at.len).unwrap_or_default();
-            // Blanks and a comment behind it are no part of it.
-            let said = said.split(" #").next().unwrap_or_default().trim_end();
+            // Blanks and a comment behind it are no part of it. A sign that begins one may stand in a text, too.
+            let quoted = said.contains(['"', '\'']) && said.matches(" #").count() > 0;
+            let said = if quoted { "" } else { said.split(" #").next().unwrap_or_default().trim_end() };
             let one_line = said.starts_with('{') && said.ends_with('}') && !said.contains(['\n', '&', '*']);
             kept[is] = one_line.then(|| said.to_owned());
         }

@@ -157,7 +157,7 @@ fn write(
 ) -> Result<(), String> {
     let wants = |one: &PlayedCase<'_>| one.case.expect.unfilled || one.outcome.failure.is_some();
     let filled = |one: &PlayedCase<'_>| {
-        wants(one) && one.played.as_ref().is_some_and(|played| fill::can_be_filled(one.case, played))
+        wants(one) && one.played.as_ref().is_some_and(|played| fill::can_be_filled(read, one.case, played))
     };
     let chosen: Vec<(&Case, &Played)> = cases
         .iter()
@@ -173,7 +173,9 @@ fn write(
     let Some(file) = &again.file else {
         return Err(format!("{unwritten}\n{}", again.render(&again.issues, style)));
     };
-    std::fs::write(path, &text).map_err(|error| format!("{unwritten}: {}", flow_file::words(&error)))?;
+    let mark = if source.bytes.starts_with(b"\xef\xbb\xbf") { "\u{feff}" } else { "" };
+    std::fs::write(path, format!("{mark}{text}"))
+        .map_err(|error| format!("{unwritten}: {}", flow_file::words(&error)))?;
     for one in cases.iter_mut() {
         let now = file.cases.iter().find(|case| case.name.value == one.case.name.value);
         let (Some(now), Some(played)) = (now, &one.played) else { continue };

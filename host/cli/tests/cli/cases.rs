@@ -246,6 +246,35 @@ cases:
 }
 
 #[test]
+fn what_is_written_is_a_cases_own_and_all_else_stays() {
+    let cases = r#"cases:
+  - &first
+    name: shared
+    records: [ { json: { total: 11 } } ]
+    expect:
+      topics:
+        out: [ { value: z } ]
+  - { <<: *first, name: also shared, workers: 2 }
+  - name: own
+    records: [ { json: { total: 12 } }, { value: "a} #c" } ]
+    expect:
+      topics:
+        out:
+          - { value: y }
+        failed:
+          - { fields: { kind: wire, record: { payload: "a} #c" } } }
+"#;
+    let folder = folder(SOUND, &format!("\u{feff}{cases}"));
+    let ended = folder.run(&["test", "--write"]);
+    ended.expect_status(1);
+    assert!(ended.stdout.contains("  FAIL shared\n") && ended.stdout.contains("  wrote own\n"), "{ended:#?}");
+    let file = fs::read_to_string(folder.path().join("flow.test.yaml")).expect("the file");
+    let (before, _) = cases.split_once("  - name: own").expect("the case");
+    assert!(file.starts_with(&format!("\u{feff}{before}")), "{file}");
+    folder.run(&["test", "--filter", "own"]).expect_status(0);
+}
+
+#[test]
 fn a_failing_case_shows_what_its_flow_logged() {
     let flow =
         SOUND.replace("errors:\n  default: [ { into_topic: failed } ]\n", "errors: { unrouted: drop }\n");

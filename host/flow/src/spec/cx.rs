@@ -85,9 +85,9 @@ impl Cx<'_> {
 
     /// As [`Cx::resolve`], where every value from outside is a secret.
     pub(crate) fn resolve_secret(&mut self, place: &Place, text: &str) -> Interpolated {
-        if let Some(written) = bare_reference(text, true) {
-            // What stands around it may be the rest of a password.
-            self.bare(place, (written == text).then_some(written));
+        if bare_reference(text, true).is_some() {
+            // It may be a password, or a part of one.
+            self.bare(place, None);
         }
         let out = self.resolve_braced(place, text);
         for Outside { value, from_file, written } in &out.outside {
@@ -105,8 +105,8 @@ impl Cx<'_> {
         if has_reference(text) {
             return Some(self.resolve_secret(place, text).value);
         }
-        if let Some(written) = bare_reference(text, false) {
-            self.bare(place, (written == text).then_some(written));
+        if bare_reference(text, false).is_some() {
+            self.bare(place, None);
         }
         None
     }
