@@ -81,6 +81,10 @@ mod tests {
         );
         assert!(lines(".gitignore").contains(&"/.cargo/system.toml".into()));
         assert!(file().ends_with(".cargo/system.toml"));
+        let tracked =
+            Command::new("git").current_dir(root()).args(["ls-files", ".cargo/system.toml"]).output();
+        let committed = tracked.is_ok_and(|tracked| !tracked.stdout.is_empty());
+        assert!(!committed, "this machine's choice is committed");
     }
 
     #[test]

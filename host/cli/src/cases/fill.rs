@@ -113,7 +113,7 @@ fn written(wanted: &[OutputRecord], records: &[Actual<'_>], source: &str) -> Vec
             let at = wanted[one].at;
             let said = source.get(at.offset..at.offset + at.len).unwrap_or_default();
             // Blanks and a comment behind it are no part of it. A sign that begins one may stand in a text, too.
-            let quoted = said.contains(['"', '\'']) && said.matches(" #").count() > 0;
+            let quoted = said.contains(['"', '\'']) && said.contains(" #");
             let said = if quoted { "" } else { said.split(" #").next().unwrap_or_default().trim_end() };
             let one_line = said.starts_with('{') && said.ends_with('}') && !said.contains(['\n', '&', '*']);
             kept[is] = one_line.then(|| said.to_owned());
